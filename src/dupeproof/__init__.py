@@ -1,0 +1,3 @@
+"""Make the effect happen once: deduplication, idempotency and exactly-once effects."""
+
+__version__ = "0.1.0"

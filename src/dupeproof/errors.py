@@ -1,0 +1,53 @@
+"""Every error dupeproof raises. One base; the text of each says what to do."""
+
+
+class DupeproofError(Exception):
+    """Base of all errors raised by dupeproof."""
+
+
+class ConfigError(DupeproofError, ValueError):
+    """The set-up is wrong: a URL, a duration, an option, a decorated function."""
+
+
+class KeyInvalid(DupeproofError, ValueError):
+    """This cannot be a key, or cannot be made into one."""
+
+
+class KeyMissing(KeyInvalid):
+    """There is no key: None, empty, or absent from the arguments or the message."""
+
+
+class KeyReused(DupeproofError):
+    """The same key came with other content."""
+
+
+class Busy(DupeproofError):
+    """Someone else holds a live claim on the key."""
+
+    def __init__(self, text: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+
+
+class Held(DupeproofError):
+    """The owner vanished and the policy is `hold`: someone must resolve the key."""
+
+
+class Dead(DupeproofError):
+    """All attempts are used up."""
+
+
+class ClaimLost(DupeproofError):
+    """The claim went to someone else before it was finished; nothing was overwritten."""
+
+
+class NotReplayable(DupeproofError):
+    """The work is done, but its value could not be stored. It is not run again."""
+
+
+class StoreUnavailable(DupeproofError):
+    """The store did not answer in time, or refused to."""
+
+
+class TokenError(DupeproofError):
+    """Base of the one-time token errors."""

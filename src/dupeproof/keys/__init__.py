@@ -1,0 +1,1 @@
+"""Who is a duplicate of whom: ids, content ids, fingerprints and key extraction. No I/O."""
