@@ -1,0 +1,102 @@
+"""What a store is. The comments are the contract; `dupeproof.testing` checks it on any store.
+
+Batch first: every verb takes many and answers many, in the order given; a single call is a batch of one. Each
+item is decided in one atomic step of its own, by the store's clock. A key may stand in a batch twice: the first
+one wins. Every verb but `mark` may be repeated after a lost reply and gives the same answer.
+`False` always means "no longer yours" (or, for `forget` and `unmark`, "there was nothing").
+A store that cannot be reached in time raises `StoreUnavailable`; nothing else of its driver gets through.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from dupeproof.core.outcomes import Outcome
+from dupeproof.core.records import (
+    ClaimRequest,
+    Fail,
+    Finish,
+    Found,
+    FoundMark,
+    Health,
+    Mark,
+    Release,
+    Renew,
+    Stats,
+)
+
+
+class AsyncStore(Protocol):
+    """The contract every store keeps."""
+
+    async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
+        """Take keys that are free, failed or abandoned; tell what the others are. A replay writes nothing."""
+        ...
+
+    async def finish(self, changes: Sequence[Finish]) -> list[bool]:
+        """Store results; the window counts from here."""
+        ...
+
+    async def fail(self, changes: Sequence[Fail]) -> list[bool]:
+        """Open keys for the next attempt, or close them as dead."""
+        ...
+
+    async def release(self, changes: Sequence[Release]) -> list[bool]:
+        """Hand claims back as if they had not been made: the attempt does not count."""
+        ...
+
+    async def renew(self, changes: Sequence[Renew]) -> list[bool]:
+        """Start leases anew from now."""
+        ...
+
+    async def get(self, keys: Sequence[bytes]) -> list[Found | None]:
+        """The records as they are; None for a free key."""
+        ...
+
+    async def forget(self, keys: Sequence[bytes]) -> list[bool]:
+        """Remove records and marks, whoever owns them; the owner's finish will be refused."""
+        ...
+
+    async def purge(self, limit: int) -> int:
+        """Remove at most `limit` expired records and marks; how many went. Never an unexpired one."""
+        ...
+
+    async def stats(self) -> Stats: ...
+
+    async def check(self) -> Health:
+        """Reach the server, make the schema, try that it can be written to."""
+        ...
+
+    async def close(self) -> None:
+        """Give up connections. Closing twice is fine; so is using the store again, which opens it."""
+        ...
+
+
+@runtime_checkable
+class AsyncSeenSet(Protocol):
+    """Ability: "seen before" marks, apart from the records."""
+
+    async def mark(self, marks: Sequence[Mark]) -> list[bool]:
+        """Add what is absent or expired; True where it was."""
+        ...
+
+    async def unmark(self, marks: Sequence[Mark]) -> list[bool]:
+        """Take back marks made with these very tokens."""
+        ...
+
+    async def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]: ...
+
+
+@runtime_checkable
+class AsyncWaitable(Protocol):
+    """Ability: tells when a running key has changed, so that waiting needs no polling."""
+
+    async def wait(self, key: bytes, seconds: float) -> None:
+        """Return when the key is finished, failed, released or forgotten, or after `seconds`. May return early."""
+        ...
+
+
+@runtime_checkable
+class AsyncInspectable(Protocol):
+    """Ability: has a schema people may want to read before it is applied."""
+
+    def schema(self) -> str: ...

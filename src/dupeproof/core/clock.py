@@ -1,0 +1,11 @@
+"""Where time is read. Stores without a server clock take one of these, so that tests can move it."""
+
+import time
+from collections.abc import Callable
+
+Clock = Callable[[], int]
+"""Whole milliseconds since the epoch."""
+
+
+def system_clock() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,132 @@
+"""Values to bytes and back, typed by the return annotation. JSON by msgspec unless the user brings a codec.
+
+What can be known before the work is checked before the work: `prepare` refuses a return type that could never be
+read back. What only shows afterwards (`-> Any` returning a socket, a NaN) raises `Unstorable`, and the guard
+finishes the claim as "done, not replayable".
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import inspect
+
+from dupeproof.errors import ConfigError
+
+
+class Unstorable(Exception):
+    """The value cannot be stored."""
+
+
+class Codec(Protocol):
+    """A codec of your own: its name is stored with each value, and reading needs the same one."""
+
+    @property
+    def name(self) -> str: ...
+
+    def encode(self, value: Any) -> bytes: ...
+
+    def decode(self, data: bytes, returns: Any) -> Any: ...
+
+    def prepare(self, returns: Any) -> None:
+        """Raise `ConfigError` if values of this type could never be stored and read back."""
+        ...
+
+
+class JsonCodec:
+    """msgspec JSON: dataclasses, msgspec and pydantic models, datetime, Decimal, UUID, bytes, enums, sets."""
+
+    name = "json"
+
+    def __init__(self) -> None:
+        self._encode: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=_to_builtin).encode
+        self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+    def encode(self, value: Any) -> bytes:
+        try:
+            data = self._encode(value)
+        except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+            raise Unstorable(f"a {type(value).__qualname__} cannot be stored as JSON") from exc
+        # msgspec writes a NaN as null; looking for one costs only the values that hold a null.
+        if b"null" in data and _has_nonfinite(msgspec.to_builtins(value, enc_hook=_to_builtin)):
+            raise Unstorable("JSON has no NaN and no infinity")
+        return data
+
+    def decode(self, data: bytes, returns: Any) -> Any:
+        try:
+            return self._decoder(returns).decode(data)
+        except (msgspec.MsgspecError, ValueError, TypeError) as exc:
+            raise Unstorable("the stored value is not of the annotated type") from exc
+
+    def prepare(self, returns: Any) -> None:
+        try:
+            for custom in _custom_types(returns):
+                if not _is_pydantic(custom):
+                    raise ConfigError(
+                        f"the return type {_name(returns)} cannot be stored: {_name(custom)} is not a dataclass, "
+                        "msgspec or pydantic model, or JSON-like type; return one of those, or pass codec="
+                    )
+            self._decoder(returns)
+        except TypeError as exc:
+            raise ConfigError(
+                f"the return type {_name(returns)} cannot be stored: {exc}; return another type, or pass codec="
+            ) from exc
+
+    def _decoder(self, returns: Any) -> msgspec.json.Decoder[Any]:
+        try:
+            return self._decoders[returns]
+        except KeyError:
+            decoder = self._decoders[returns] = msgspec.json.Decoder(returns, dec_hook=_from_builtin)
+            return decoder
+
+
+def _is_pydantic(kind: Any) -> bool:
+    return hasattr(kind, "model_validate") and hasattr(kind, "model_dump")
+
+
+def _to_builtin(value: Any) -> Any:
+    if _is_pydantic(type(value)):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__qualname__} has no JSON form")
+
+
+def _from_builtin(kind: Any, data: Any) -> Any:
+    if _is_pydantic(kind):
+        return kind.model_validate(data)
+    raise TypeError(f"{_name(kind)} cannot be read back")
+
+
+def _custom_types(returns: Any) -> list[Any]:
+    """Types inside the annotation that msgspec leaves to hooks."""
+    found: list[Any] = []
+    _walk(inspect.type_info(returns), found, set())
+    return found
+
+
+def _walk(info: Any, found: list[Any], visited: set[int]) -> None:
+    if id(info) in visited:
+        return
+    visited.add(id(info))
+    if isinstance(info, inspect.CustomType):
+        found.append(info.cls)
+    if isinstance(info, inspect.Type | inspect.Field):
+        for name in info.__struct_fields__:
+            for child in _as_items(getattr(info, name)):
+                _walk(child, found, visited)
+
+
+def _as_items(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _has_nonfinite(built: Any) -> bool:
+    if isinstance(built, float):
+        return not math.isfinite(built)
+    if isinstance(built, dict):
+        return any(map(_has_nonfinite, built.values()))
+    return isinstance(built, list | tuple) and any(map(_has_nonfinite, built))
+
+
+def _name(kind: Any) -> str:
+    return getattr(kind, "__qualname__", None) or str(kind)

@@ -1,0 +1,52 @@
+"""What happened, as a frozen value handed to listeners. A listener that raises never breaks a call."""
+
+import logging
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+logger = logging.getLogger("dupeproof")
+
+
+class Kind(StrEnum):
+    WON = "won"
+    TOOK_OVER = "took_over"
+    FINISHED = "finished"
+    REPLAYED = "replayed"
+    NOT_REPLAYABLE = "not_replayable"
+    FAILED = "failed"
+    BUSY = "busy"
+    MISMATCH = "mismatch"
+    HELD = "held"
+    DEAD = "dead"
+    LOST = "lost"
+    ABANDONED = "abandoned"
+    RELEASED = "released"
+    SEEN = "seen"
+    FRESH = "fresh"
+    STORE_DOWN = "store_down"
+    PURGED = "purged"
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    kind: Kind
+    namespace: str
+    name: str = ""
+    """Qualified name of the guarded function, where there is one."""
+    key: str = ""
+    """Short digest of the key; never the key itself."""
+    attempt: int = 0
+    count: int = 1
+    seconds: float | None = None
+
+
+Listener = Callable[[Event], object]
+
+
+def publish(listeners: Sequence[Listener], event: Event) -> None:
+    for listener in listeners:
+        try:
+            listener(event)
+        except Exception:
+            logger.exception("An event listener failed; the guarded call goes on")

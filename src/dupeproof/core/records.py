@@ -1,0 +1,132 @@
+"""What goes into a store and what comes out of one. Times are whole milliseconds of the store's own clock."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from dupeproof.core.states import State
+
+NO_FINGERPRINT = b""
+NOT_REPLAYABLE = ""
+NEVER = 0
+
+
+class Terms(Struct, frozen=True, gc=False):
+    """What a guard promises for every claim it makes; written into the record at claim time."""
+
+    namespace: str
+    lease: int
+    window: int
+    hold: bool = False
+    max_attempts: int = 0
+    """0: no limit."""
+
+
+class ClaimRequest(Struct, frozen=True, gc=False):
+    key: bytes
+    """16-byte digest of namespace and key. Raw keys never reach a store."""
+    token: bytes
+    """8 random bytes made by the caller. A claim repeated with its token is answered `Won` again, so a claim
+    whose reply was lost can be sent once more."""
+    terms: Terms
+    fingerprint: bytes = NO_FINGERPRINT
+    """16 bytes, or none; compared when both the record and the request have one."""
+
+
+class Finish(Struct, frozen=True, gc=False):
+    key: bytes
+    token: bytes
+    window: int
+    result: bytes
+    codec: str
+    """Name of the codec of `result`; `NOT_REPLAYABLE` when the value could not be stored."""
+    resolver: bytes = b""
+    """When set this is a resolve: allowed without a live claim, and the record gets this token instead, so that
+    the owner of before is refused."""
+
+
+class Fail(Struct, frozen=True, gc=False):
+    key: bytes
+    token: bytes
+    window: int
+    error: str
+    """Name of the exception's type; never its text, which may hold a secret."""
+    dead: bool = False
+
+
+class Release(Struct, frozen=True, gc=False):
+    key: bytes
+    token: bytes
+
+
+class Renew(Struct, frozen=True, gc=False):
+    key: bytes
+    token: bytes
+    lease: int
+    window: int
+
+
+class Mark(Struct, frozen=True, gc=False):
+    """A "seen before" mark. `token` lets its maker, and nobody else, take it back."""
+
+    key: bytes
+    window: int
+    token: bytes = b""
+    meta: bytes = b""
+
+
+class FoundMark(Struct, frozen=True, gc=False):
+    meta: bytes
+    expires_at: int
+
+
+class Record(Struct, frozen=True, gc=False, kw_only=True):
+    """One claimed key as stored. `state` is one of the stored states; see `situation` for what it means now."""
+
+    state: State
+    token: bytes
+    attempt: int
+    fingerprint: bytes
+    namespace: str
+    hold: bool
+    created_at: int
+    lease_until: int
+    finished_at: int = NEVER
+    expires_at: int = NEVER
+    """From here on the key is free. `NEVER` while a claim under `hold` is open."""
+    codec: str = NOT_REPLAYABLE
+    result: bytes = b""
+    error: str = ""
+
+    def situation(self, now: int) -> State:
+        if self.expires_at != NEVER and self.expires_at <= now:
+            return State.FREE
+        if self.state is State.RUNNING and self.lease_until <= now:
+            return State.HELD if self.hold else State.ABANDONED
+        return self.state
+
+
+class Found(Struct, frozen=True, gc=False):
+    """A record and the store's own time when it was read."""
+
+    record: Record
+    now: int
+
+
+class Stats(Struct, frozen=True, kw_only=True):
+    """What a store holds. Counts of expired rows wait for a purge; stores that expire by themselves have none."""
+
+    marks: int
+    records: dict[str, int]
+    """Live records by situation: running, abandoned, held, done, failed, dead."""
+    expired: int
+    bytes: int | None = None
+    """Size on disk or in memory where the store can tell."""
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    """The answer of a store that works: reached, schema in place, writable."""
+
+    store: str
+    version: str
+    details: dict[str, Any] = {}

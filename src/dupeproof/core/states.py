@@ -1,0 +1,107 @@
+"""The life of a key: one table of what may happen in which state, and what comes of it.
+
+Theory of operation. A key is FREE until someone claims it. The claim makes it RUNNING for the length of a
+lease, which a heartbeat renews. The owner finishes (DONE), fails (FAILED, or DEAD on the last attempt) or hands
+the claim back. If the owner vanishes the lease runs out, and what was promised at claim time decides: under
+`rerun` the key is ABANDONED and the next claim takes it over; under `hold` it is HELD until someone resolves it.
+
+Two things follow that are easy to get wrong elsewhere, so they stand in the table:
+
+* An owner that comes back late, before anyone took the key over, still owns it: FINISH is allowed from ABANDONED
+  and HELD. Once someone else has claimed, the owner's token no longer matches, and it is refused.
+* FAILED, ABANDONED and FREE all leave through the same CLAIM. There is no path that runs without a claim.
+
+RUNNING, DONE, FAILED and DEAD are stored. FREE is the absence of a record. ABANDONED and HELD are RUNNING
+records whose lease is over, seen by the clock of the store. Every backend implements this table (memory and
+SQLite through `dupeproof.core.transitions`, Redis in Lua, PostgreSQL in SQL); the conformance suite walks it.
+"""
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    FREE = "free"
+    RUNNING = "running"
+    ABANDONED = "abandoned"
+    HELD = "held"
+    DONE = "done"
+    FAILED = "failed"
+    DEAD = "dead"
+
+
+class Event(StrEnum):
+    CLAIM = "claim"
+    CLAIM_EXHAUSTED = "claim, attempts used up"
+    FINISH = "finish"
+    FAIL = "fail"
+    FAIL_LAST = "fail, last attempt"
+    RELEASE = "release"
+    RENEW = "renew"
+    RESOLVE = "resolve"
+    FORGET = "forget"
+    LEASE_OVER = "lease over"
+    LEASE_OVER_HOLD = "lease over, hold"
+    WINDOW_OVER = "window over"
+
+
+_OWNER_VERBS = {
+    Event.FINISH: State.DONE,
+    Event.FAIL: State.FAILED,
+    Event.FAIL_LAST: State.DEAD,
+    Event.RELEASE: State.FREE,
+    Event.RENEW: State.RUNNING,
+    Event.FORGET: State.FREE,
+}
+
+TABLE: dict[State, dict[Event, State]] = {
+    State.FREE: {
+        Event.CLAIM: State.RUNNING,
+    },
+    State.RUNNING: {
+        **_OWNER_VERBS,
+        Event.LEASE_OVER: State.ABANDONED,
+        Event.LEASE_OVER_HOLD: State.HELD,
+    },
+    State.ABANDONED: {
+        **_OWNER_VERBS,
+        Event.CLAIM: State.RUNNING,
+        Event.CLAIM_EXHAUSTED: State.DEAD,
+        Event.RESOLVE: State.DONE,
+        Event.WINDOW_OVER: State.FREE,
+    },
+    State.HELD: {
+        **_OWNER_VERBS,
+        Event.RESOLVE: State.DONE,
+    },
+    State.DONE: {
+        Event.FORGET: State.FREE,
+        Event.WINDOW_OVER: State.FREE,
+    },
+    State.FAILED: {
+        Event.CLAIM: State.RUNNING,
+        Event.CLAIM_EXHAUSTED: State.DEAD,
+        Event.RESOLVE: State.DONE,
+        Event.FORGET: State.FREE,
+        Event.WINDOW_OVER: State.FREE,
+    },
+    State.DEAD: {
+        Event.RESOLVE: State.DONE,
+        Event.FORGET: State.FREE,
+        Event.WINDOW_OVER: State.FREE,
+    },
+}
+
+
+def allows(state: State, event: Event) -> bool:
+    return event in TABLE[state]
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram; the documentation shows this text."""
+    lines = ["stateDiagram-v2", "    [*] --> free"]
+    lines += [
+        f"    {state} --> {after}: {event}"
+        for state, events in TABLE.items()
+        for event, after in events.items()
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,122 @@
+"""The state table applied to one record: pure functions for the stores that decide in Python.
+
+Each takes the record found (or None) and the time, and answers the record to store. They return None where the
+verb is refused, so a store only reads, calls, and writes, inside one lock or transaction.
+"""
+
+from msgspec.structs import replace
+
+from dupeproof.core.outcomes import Busy, Dead, Done, Held, Mismatch, Outcome, Won
+from dupeproof.core.records import NEVER, ClaimRequest, Fail, Finish, Record, Release, Renew
+from dupeproof.core.states import Event, State, allows
+
+
+def claim(found: Record | None, request: ClaimRequest, now: int) -> tuple[Outcome, Record | None]:
+    """The outcome, and the record to store if anything changed."""
+    situation = State.FREE if found is None else found.situation(now)
+    if found is None or situation is State.FREE:
+        return Won(1), _running(request, now, attempt=1, created_at=now, fingerprint=request.fingerprint)
+    if request.fingerprint and found.fingerprint and request.fingerprint != found.fingerprint:
+        return Mismatch(), None
+    if found.token == request.token:  # the same claim again, after a lost reply
+        if found.state is State.RUNNING:
+            return Won(found.attempt), _leased(found, now + request.terms.lease, request.terms.window)
+        if found.state is State.DEAD:
+            return Dead(found.attempt, newly=True), None
+    limit = request.terms.max_attempts
+    event = Event.CLAIM_EXHAUSTED if 0 < limit <= found.attempt else Event.CLAIM
+    if not allows(situation, event):
+        return _refusal(found, situation, now), None
+    if event is Event.CLAIM_EXHAUSTED:
+        expires_at = now + request.terms.window
+        dead = replace(found, state=State.DEAD, token=request.token, finished_at=now, expires_at=expires_at)
+        return Dead(found.attempt, newly=True), dead
+    running = _running(
+        request,
+        now,
+        attempt=found.attempt + 1,
+        created_at=found.created_at,
+        fingerprint=found.fingerprint or request.fingerprint,
+    )
+    return Won(running.attempt, took_over=situation is State.ABANDONED), running
+
+
+def finish(found: Record | None, change: Finish, now: int) -> Record | None:
+    if found is None:
+        return None
+    situation = found.situation(now)
+    if situation is State.DONE and found.token == change.token and not change.resolver:
+        return found  # the same finish again, after a lost reply
+    if not _may(found, situation, change.token, Event.RESOLVE if change.resolver else Event.FINISH):
+        return None
+    return replace(
+        found,
+        state=State.DONE,
+        token=change.resolver or found.token,
+        finished_at=now,
+        expires_at=now + change.window,
+        codec=change.codec,
+        result=change.result,
+        error="",
+    )
+
+
+def fail(found: Record | None, change: Fail, now: int) -> Record | None:
+    if found is None:
+        return None
+    situation = found.situation(now)
+    after = State.DEAD if change.dead else State.FAILED
+    if situation is after and found.token == change.token:
+        return found
+    if not _may(found, situation, change.token, Event.FAIL_LAST if change.dead else Event.FAIL):
+        return None
+    return replace(found, state=after, finished_at=now, expires_at=now + change.window, error=change.error)
+
+
+def release(found: Record | None, change: Release, now: int) -> Record | None:
+    """The record to store; one with attempt 0 means: remove it, the key was never claimed before."""
+    if found is None or not _may(found, found.situation(now), change.token, Event.RELEASE):
+        return None
+    return replace(found, state=State.FAILED, attempt=found.attempt - 1, lease_until=NEVER)
+
+
+def renew(found: Record | None, change: Renew, now: int) -> Record | None:
+    if found is None or not _may(found, found.situation(now), change.token, Event.RENEW):
+        return None
+    return _leased(found, now + change.lease, change.window)
+
+
+def _leased(found: Record, lease_until: int, window: int) -> Record:
+    return replace(found, lease_until=lease_until, expires_at=NEVER if found.hold else lease_until + window)
+
+
+def _may(found: Record, situation: State, token: bytes, event: Event) -> bool:
+    return found.token == token and allows(situation, event)
+
+
+def _running(request: ClaimRequest, now: int, *, attempt: int, created_at: int, fingerprint: bytes) -> Record:
+    terms = request.terms
+    lease_until = now + terms.lease
+    return Record(
+        state=State.RUNNING,
+        token=request.token,
+        attempt=attempt,
+        fingerprint=fingerprint,
+        namespace=terms.namespace,
+        hold=terms.hold,
+        created_at=created_at,
+        lease_until=lease_until,
+        expires_at=NEVER if terms.hold else lease_until + terms.window,
+    )
+
+
+def _refusal(found: Record, situation: State, now: int) -> Outcome:
+    match situation:
+        case State.DONE:
+            return Done(found.result, found.codec, found.attempt)
+        case State.HELD:
+            return Held(found.attempt)
+        case State.DEAD:
+            return Dead(found.attempt, newly=False)
+        case _:
+            return Busy(found.lease_until - now)

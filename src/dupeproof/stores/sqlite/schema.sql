@@ -1,0 +1,27 @@
+CREATE TABLE IF NOT EXISTS dupeproof_records (
+    key         BLOB    NOT NULL PRIMARY KEY,
+    state       TEXT    NOT NULL,
+    token       BLOB    NOT NULL,
+    attempt     INTEGER NOT NULL,
+    fingerprint BLOB    NOT NULL,
+    namespace   TEXT    NOT NULL,
+    hold        INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
+    lease_until INTEGER NOT NULL,
+    finished_at INTEGER NOT NULL,
+    expires_at  INTEGER NOT NULL,
+    codec       TEXT    NOT NULL,
+    error       TEXT    NOT NULL,
+    result      BLOB    NOT NULL
+);
+
+CREATE INDEX IF NOT EXISTS dupeproof_records_expiry ON dupeproof_records (expires_at) WHERE expires_at > 0;
+
+CREATE TABLE IF NOT EXISTS dupeproof_marks (
+    key        BLOB    NOT NULL PRIMARY KEY,
+    expires_at INTEGER NOT NULL,
+    token      BLOB    NOT NULL,
+    meta       BLOB    NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS dupeproof_marks_expiry ON dupeproof_marks (expires_at);
