@@ -57,6 +57,7 @@ class Fail(Struct, frozen=True, gc=False):
 class Release(Struct, frozen=True, gc=False):
     key: bytes
     token: bytes
+    window: int
 
 
 class Renew(Struct, frozen=True, gc=False):

@@ -77,7 +77,8 @@ def release(found: Record | None, change: Release, now: int) -> Record | None:
     """The record to store; one with attempt 0 means: remove it, the key was never claimed before."""
     if found is None or not _may(found, found.situation(now), change.token, Event.RELEASE):
         return None
-    return replace(found, state=State.FAILED, attempt=found.attempt - 1, lease_until=NEVER)
+    expires_at = now + change.window
+    return replace(found, state=State.FAILED, attempt=found.attempt - 1, finished_at=now, expires_at=expires_at)
 
 
 def renew(found: Record | None, change: Renew, now: int) -> Record | None:

@@ -1,0 +1,306 @@
+"""One claim from the question to the answer: acquire, keep alive, finish or fail. All forms of `Once` use it.
+
+Crash points, in order, and what the next process sees: before the claim, a free key. After the claim or during
+the work, a running key until the lease is over, then abandoned or held. After the work and before the finish, the
+same: this is the gap no store outside the effect's own transaction can close, and `on_abandoned` chooses what it
+costs. After the finish, a done key.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from msgspec import Struct
+
+from dupeproof.core import outcomes
+from dupeproof.core.codecs import Codec, Unstorable
+from dupeproof.core.events import Event, Kind, Listener, logger, publish
+from dupeproof.core.policy import Policy
+from dupeproof.core.protocols import AsyncStore, AsyncWaitable
+from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release, Renew
+from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
+from dupeproof.guards._async.runtime import Heartbeat, settle, shielded, sleep
+from dupeproof.guards.entries import replay
+from dupeproof.guards.results import DeadCall
+
+_FIRST_POLL = 0.005
+_LONGEST_POLL = 0.25
+_FINISH_RETRIES = (0.05, 0.2, 0.75, 2.0)
+
+
+class AsyncEngine(Struct, frozen=True):
+    """What all claims of one guard share."""
+
+    store: AsyncStore
+    waitable: AsyncWaitable | None
+    heartbeat: Heartbeat
+    listeners: Sequence[Listener]
+    on_dead: Callable[[DeadCall], object] | None
+
+
+class AsyncClaim:
+    """A claim on one key. `won` says whether the work is yours; if not, `result` is what it gave before."""
+
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        policy: Policy,
+        *,
+        key: str,
+        digest: bytes,
+        name: str = "",
+        fingerprint: bytes = b"",
+        codec: Codec,
+        returns: Any = Any,
+    ) -> None:
+        self._engine = engine
+        self._policy = policy
+        self._key = key
+        self._name = name
+        self._codec = codec
+        self._returns = returns
+        self._request = ClaimRequest(digest, os.urandom(8), policy.terms, fingerprint)
+        self._done: outcomes.Done | None = None
+        self._result: Any = None
+        self._open = False
+        self.won = False
+        self.lost = False
+        self.guarded = True
+        """False when the store was down and the policy is to run anyway."""
+        self.attempt = 0
+
+    @property
+    def done(self) -> bool:
+        return self._done is not None
+
+    @property
+    def token(self) -> bytes:
+        """Names this claim and no other. For comparing, not for ordering."""
+        return self._request.token
+
+    @property
+    def result(self) -> Any:
+        """The value: yours to set when won, the stored one when done."""
+        if self._done is None:
+            return self._result
+        return replay(self._done.result, self._done.codec, self._codec, self._returns)
+
+    @result.setter
+    def result(self, value: Any) -> None:
+        if not self.won:
+            raise ConfigError("only a claim that was won can be given a result; check claim.won first")
+        self._result = value
+
+    async def __aenter__(self) -> Self:
+        await self.acquire()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self._open:
+            return
+        if exc is None:
+            await self.finish(self._result)
+        elif isinstance(exc, Exception):
+            await self.fail(exc)
+        else:
+            # Cancelled or interrupted: the effect may have happened, so the claim is neither released nor failed.
+            self._leave()
+            self._publish(Kind.ABANDONED)
+
+    async def acquire(self) -> None:
+        try:
+            outcome = await self._ask()
+        except StoreUnavailable:
+            self._publish(Kind.STORE_DOWN)
+            if not self._policy.run_when_down:
+                raise
+            self.won, self.guarded = True, False
+            return
+        match outcome:
+            case outcomes.Won(attempt, took_over):
+                self.won = self._open = True
+                self.attempt = attempt
+                self._engine.heartbeat.watch(self)
+                self._publish(Kind.TOOK_OVER if took_over else Kind.WON)
+            case outcomes.Done(attempt=attempt):
+                self._done = outcome
+                self.attempt = attempt
+                self._publish(Kind.REPLAYED)
+            case outcomes.Mismatch():
+                self._publish(Kind.MISMATCH)
+                raise KeyReused(
+                    f"{self._title()} was used before with other content; use a new key for a new operation"
+                )
+            case outcomes.Busy(lease_left):
+                self._publish(Kind.BUSY)
+                raise Busy(
+                    f"{self._title()} is being worked on; try again later, or wait with on_busy='wait'",
+                    retry_after=max(0, lease_left) / 1_000,
+                )
+            case outcomes.Held(attempt):
+                self.attempt = attempt
+                self._publish(Kind.HELD)
+                raise Held(
+                    f"{self._title()} was left unfinished by an owner that vanished; find out whether its effect "
+                    "happened, then resolve the key with its result, or forget it to let it run again"
+                )
+            case outcomes.Dead(attempt, newly):
+                self.attempt = attempt
+                self._publish(Kind.DEAD)
+                if newly:
+                    await self._call_on_dead(None)
+                raise Dead(f"{self._title()} used up its {attempt} attempts; forget the key to try again")
+
+    async def finish(self, value: Any) -> None:
+        """Store the value. Raises `ClaimLost` if the key went to someone else meanwhile."""
+        data, codec = self._encoded(value)
+        change = Finish(self._request.key, self.token, self._policy.terms.window, data, codec)
+        try:
+            ours = await shielded(self._finish(change))
+        except StoreUnavailable:
+            self._publish(Kind.STORE_DOWN)
+            if self._policy.run_when_down:
+                return
+            raise
+        finally:
+            self._leave()
+        if not ours:
+            if not self.lost:
+                self._publish(Kind.LOST)
+            raise ClaimLost(
+                f"{self._title()} was taken over before this run finished, so its result was not stored; "
+                "the handler took longer than its lease without being able to renew it"
+            )
+        self._publish(Kind.FINISHED if codec else Kind.NOT_REPLAYABLE)
+
+    async def fail(self, error: Exception) -> None:
+        """Record that the work failed; the key may be claimed again, unless this was the last attempt."""
+        self._leave()
+        limit = self._policy.terms.max_attempts
+        dead = 0 < limit <= self.attempt
+        change = Fail(self._request.key, self.token, self._policy.terms.window, type(error).__qualname__, dead)
+        try:
+            [ours] = await shielded(self._engine.store.fail([change]))
+        except StoreUnavailable:
+            # The caller needs the error of the work itself; the lease will open the key.
+            self._publish(Kind.STORE_DOWN)
+            return
+        self._publish((Kind.DEAD if dead else Kind.FAILED) if ours else Kind.LOST)
+        if dead and ours:
+            await self._call_on_dead(error)
+
+    async def release(self) -> bool:
+        """Hand the claim back because nothing was done. False when it was no longer yours."""
+        if not self._open:
+            return False
+        self._leave()
+        self.won = False
+        [ours] = await shielded(self._engine.store.release([self._handing_back()]))
+        self._publish(Kind.RELEASED if ours else Kind.LOST)
+        return ours
+
+    @property
+    def lease(self) -> float:
+        return self._policy.terms.lease / 1_000
+
+    def _handing_back(self) -> Release:
+        return Release(self._request.key, self.token, self._policy.terms.window)
+
+    def renewal(self) -> Renew:
+        terms = self._policy.terms
+        return Renew(self._request.key, self.token, terms.lease, terms.window)
+
+    def renewal_refused(self) -> None:
+        self.lost = True
+        self._publish(Kind.LOST)
+
+    async def _ask(self) -> outcomes.Outcome:
+        try:
+            [outcome] = await self._engine.store.claim([self._request])
+            if type(outcome) is outcomes.Busy and self._policy.wait:
+                outcome = await self._wait(outcome)
+        except Exception:
+            raise
+        except BaseException:
+            # Interrupted before any work: hand back what may have been granted. Best effort; the lease is the bound.
+            await self._unask()
+            raise
+        return outcome
+
+    async def _wait(self, outcome: outcomes.Outcome) -> outcomes.Outcome:
+        store = self._engine.store
+        deadline = time.monotonic() + self._policy.wait
+        pause = _FIRST_POLL
+        while type(outcome) is outcomes.Busy and (left := deadline - time.monotonic()) > 0:
+            until_over = max(outcome.lease_left / 1_000, _FIRST_POLL)
+            if self._engine.waitable is not None:
+                await self._engine.waitable.wait(self._request.key, min(left, until_over))
+            else:
+                await sleep(min(left, until_over, pause))
+                pause = min(pause * 1.5, _LONGEST_POLL)
+            [outcome] = await store.claim([self._request])
+        return outcome
+
+    async def _unask(self) -> None:
+        try:
+            await shielded(self._engine.store.release([self._handing_back()]))
+        except StoreUnavailable:
+            logger.info("A claim interrupted while it was made could not be handed back; its lease will run out")
+
+    async def _finish(self, change: Finish) -> bool:
+        """Finishing may be repeated, and is worth it: an effect that is not recorded may happen again."""
+        give_up = time.monotonic() + sum(_FINISH_RETRIES)
+        for pause in _FINISH_RETRIES:
+            try:
+                [ours] = await self._engine.store.finish([change])
+            except StoreUnavailable:
+                if time.monotonic() > give_up:
+                    raise
+                await sleep(pause)
+            else:
+                return ours
+        [ours] = await self._engine.store.finish([change])
+        return ours
+
+    def _encoded(self, value: Any) -> tuple[bytes, str]:
+        try:
+            return self._codec.encode(value), self._codec.name
+        except Unstorable as exc:
+            logger.warning("%s: done, but not replayable: %s", self._title(), exc)
+        except Exception:
+            # The effect has happened. Whatever the codec's trouble is, the key must not run again.
+            logger.exception("%s: done, but not replayable: the codec failed", self._title())
+        return b"", NOT_REPLAYABLE
+
+    def _leave(self) -> None:
+        self._open = False
+        self._engine.heartbeat.unwatch(self)
+
+    async def _call_on_dead(self, error: Exception | None) -> None:
+        if self._engine.on_dead is None:
+            return
+        call = DeadCall(
+            key=self._key, namespace=self._policy.terms.namespace, attempt=self.attempt, error=error
+        )
+        try:
+            await settle(self._engine.on_dead(call))
+        except Exception:
+            logger.exception("%s: the dead-letter hook failed", self._title())
+
+    def _publish(self, kind: Kind) -> None:
+        if self._engine.listeners:
+            event = Event(
+                kind=kind,
+                namespace=self._policy.terms.namespace,
+                name=self._name,
+                key=self._request.key.hex()[:12],
+                attempt=self.attempt,
+            )
+            publish(self._engine.listeners, event)
+
+    def _title(self) -> str:
+        return f"key {self._request.key.hex()[:12]}… of {self._policy.terms.namespace}"

@@ -1,0 +1,101 @@
+"""What is known of a guarded function before it runs: its name, its kind, and the type of its result."""
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from dupeproof.core.codecs import Codec
+from dupeproof.errors import ConfigError
+
+
+def qualified_name(fn: Callable[..., object], override: str | None = None) -> str:
+    """The name that starts every key of a decorated function; moving the function without `name=` renames it."""
+    if override is not None:
+        if not override or not override.isprintable():
+            raise ConfigError("name= must be a printable, non-empty text")
+        return override
+    qualname: str | None = getattr(fn, "__qualname__", None)
+    if qualname is None:
+        raise ConfigError(f"a {type(fn).__name__} object has no name of its own; pass name=")
+    return f"{fn.__module__}.{qualname}"
+
+
+def check_kind(fn: Callable[..., object], *, is_async: bool) -> None:
+    """Refuse, before anything runs, a function the guard could not run once and replay."""
+    if not callable(fn):
+        raise ConfigError(f"expected a function, got {type(fn).__name__}")
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise ConfigError(f"{_title(fn)} is a generator; its values cannot be replayed, return a list instead")
+    coroutine = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
+    if coroutine and not is_async:
+        raise ConfigError(f"{_title(fn)} is async; guard it with AsyncOnce instead of Once")
+    if is_async and not coroutine and inspect.isfunction(inspect.unwrap(fn)):
+        raise ConfigError(f"{_title(fn)} is not async; guard it with Once, or make it `async def`")
+
+
+def return_type(fn: Callable[..., object]) -> Any:
+    """The annotated return type; Any where there is none. Raises NameError while a name in it is not defined."""
+    target: Any = inspect.unwrap(fn)
+    while isinstance(target, functools.partial):
+        target = inspect.unwrap(target.func)
+    if not inspect.isroutine(target) and not inspect.isclass(target):
+        target = type(target).__call__
+    found = getattr(target, "__annotations__", {}).get("return", Any)
+    if isinstance(found, str):
+        found = _resolved(found, inspect.unwrap(getattr(target, "__func__", target)))
+    return type(None) if found is None else found
+
+
+def _resolved(annotation: str, target: Any) -> Any:
+    """What a textual annotation names, seen from the function's module or, for local classes, from its caller."""
+    shim = SimpleNamespace(__annotations__={"return": annotation})
+    code, cells = target.__code__, target.__closure__ or ()
+    enclosed = {name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)}
+    try:
+        hints = typing.get_type_hints(shim, target.__globals__, enclosed, include_extras=True)
+    except NameError:
+        hints = typing.get_type_hints(shim, target.__globals__, _locals_of_caller(), include_extras=True)
+    return hints["return"]
+
+
+def _locals_of_caller() -> dict[str, Any]:
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("dupeproof."):
+        frame = frame.f_back
+    return {} if frame is None else dict(frame.f_locals)
+
+
+class Returns:
+    """The return type of one function, resolved when its names are defined and checked against the codec."""
+
+    def __init__(self, fn: Callable[..., object], codec: Codec) -> None:
+        self._fn = fn
+        self._codec = codec
+        self._type: Any = None
+        self._known = False
+        try:
+            self.type()
+        except NameError:
+            return  # a name of the annotation is defined further down; the first call looks again
+
+    def type(self) -> Any:
+        if not self._known:
+            self._type = return_type(self._fn)
+            self._codec.prepare(self._type)
+            self._known = True
+        return self._type
+
+    def __call__(self) -> Any:
+        try:
+            return self.type()
+        except NameError as exc:
+            raise ConfigError(
+                f"the return annotation of {_title(self._fn)} names something unknown ({exc}); import it at run time"
+            ) from exc
+
+
+def _title(fn: Callable[..., object]) -> str:
+    return getattr(fn, "__qualname__", None) or type(fn).__qualname__

@@ -1,0 +1,87 @@
+"""The arguments of a guard turned into what it works with; shared by the sync and the async class."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from dupeproof.core.codecs import Codec
+from dupeproof.core.protocols import AsyncStore, Store
+from dupeproof.errors import ConfigError, KeyInvalid
+from dupeproof.guards.functions import Returns, qualified_name
+from dupeproof.keys.arguments import KeySpec, bound_arguments, compile_key
+from dupeproof.keys.fingerprints import digest, fingerprint
+from dupeproof.keys.names import check_key
+
+Key = str | int | UUID
+FingerprintSpec = bool | str | Sequence[str] | Callable[..., object]
+CallReader = Callable[[tuple[Any, ...], dict[str, Any]], bytes]
+StoreT = TypeVar("StoreT", Store, AsyncStore)
+
+
+def resolve_store(store: str | StoreT, opener: Callable[[str], StoreT], *, is_async: bool) -> StoreT:
+    """A URL opened, or a store of the right kind as it is."""
+    if isinstance(store, str):
+        return opener(store)
+    claim = getattr(store, "claim", None)
+    if claim is None:
+        raise ConfigError(f"expected a store URL or a store, got {type(store).__name__}")
+    if inspect.iscoroutinefunction(claim) is not is_async:
+        kind = "sync" if is_async else "async"
+        raise ConfigError(f"{type(store).__name__} is {kind}; give it to the {kind} class, or pass a URL here")
+    return store
+
+
+class Call:
+    """A decorated function's key, fingerprint and return type, worked out once."""
+
+    def __init__(
+        self, fn: Callable[..., object], key: KeySpec, name: str | None, compare: FingerprintSpec, codec: Codec
+    ) -> None:
+        self.name = qualified_name(fn, name)
+        self.returns = Returns(fn, codec)
+        self.fingerprint = call_fingerprint(fn, compare)
+        self._value = compile_key(fn, key)
+
+    def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        return check_key(f"{self.name}:{self._value(args, kwargs)}")
+
+    def key_for(self, *args: Any, **kwargs: Any) -> str:
+        return self.key(args, kwargs)
+
+
+def call_fingerprint(fn: Callable[..., object], compare: FingerprintSpec) -> CallReader:
+    """What of a call must be the same for two calls to be duplicates, as a digest."""
+    if compare is False:
+        return lambda _args, _kwargs: b""
+    bind = bound_arguments(fn)
+    if compare is True:
+
+        def of_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+            try:
+                return digest(bind(args, kwargs))
+            except KeyInvalid as exc:
+                raise KeyInvalid(
+                    f"{exc}; choose the arguments to compare with fingerprint=['…'], or none with fingerprint=False"
+                ) from exc
+
+        return of_all
+    if callable(compare):
+        return lambda args, kwargs: digest(compare(*args, **kwargs))
+    paths = [compare] if isinstance(compare, str) else list(compare)
+    return lambda args, kwargs: digest(fingerprint(bind(args, kwargs), include=paths, exclude=()))
+
+
+def value_fingerprint(value: object) -> bytes:
+    return b"" if value is None else digest(value)
+
+
+def encode_meta(meta: object) -> bytes:
+    if meta is None:
+        return b""
+    try:
+        return msgspec.json.encode(meta)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise ConfigError(f"meta= must be made of JSON types: {exc}") from exc

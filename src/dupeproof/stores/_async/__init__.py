@@ -1,0 +1,1 @@
+"""What the async stores share; `_sync` is its counterpart."""

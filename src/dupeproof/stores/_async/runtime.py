@@ -1,0 +1,37 @@
+# No twin: the event loop here, the process in the sync counterpart.
+"""Where connections belong, and doing several things at a time, for tasks."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+sleep = asyncio.sleep
+
+
+def home() -> object:
+    """Connections made in one loop cannot be used from another."""
+    return asyncio.get_running_loop()
+
+
+async def gather(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    return await asyncio.gather(*works)
+
+
+class Turnstile:
+    """Lets a bounded number in at a time."""
+
+    def __init__(self, places: int) -> None:
+        self._places = asyncio.Semaphore(places)
+
+    async def enter(self, seconds: float) -> bool:
+        if not self._places.locked():
+            return await self._places.acquire()
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._places.acquire()
+        except TimeoutError:
+            return False
+
+    def leave(self) -> None:
+        self._places.release()

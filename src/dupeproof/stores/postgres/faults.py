@@ -1,0 +1,62 @@
+"""The driver's errors in our words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors as theirs
+
+from dupeproof.errors import StoreUnavailable
+
+SCHEMA_MISSING = (theirs.UndefinedFunction, theirs.UndefinedTable)
+ROLLED_BACK = (theirs.SerializationFailure, theirs.DeadlockDetected)
+"""The statement surely did nothing, and can be sent again."""
+CONNECTION_LOST = (psycopg.OperationalError, psycopg.InterfaceError)
+"""The statement may or may not have been carried out; verbs that can be repeated are."""
+
+_ADVICE: list[tuple[type[Exception] | tuple[type[Exception], ...], str]] = [
+    (
+        (theirs.InvalidPassword, theirs.InvalidAuthorizationSpecification),
+        "refused the user name or password; check the credentials in the URL",
+    ),
+    (theirs.InvalidCatalogName, "has no such database; check the name in the URL"),
+    (
+        theirs.InsufficientPrivilege,
+        "does not let this user make or write dupeproof's tables; let an owner run `dupeproof schema URL --apply` "
+        "and grant SELECT, INSERT, UPDATE and DELETE on them",
+    ),
+    (theirs.ReadOnlySqlTransaction, "is read-only; point the URL at the primary"),
+    (theirs.TooManyConnections, "has no connection left"),
+    (theirs.DiskFull, "has a full disk"),
+    (theirs.QueryCanceled, "stopped the statement: its statement_timeout or lock_timeout is too short, or it is overloaded"),
+]
+
+
+class Timeout(psycopg.OperationalError):
+    """No answer in the time allowed."""
+
+
+@contextmanager
+def translated(shown: str) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as exc:
+        raise StoreUnavailable(f"PostgreSQL at {shown} {_advice(exc)}") from exc
+    except OSError as exc:
+        raise StoreUnavailable(f"PostgreSQL at {shown} cannot be reached: {type(exc).__name__}") from exc
+
+
+def _advice(exc: psycopg.Error) -> str:
+    for kinds, text in _ADVICE:
+        if isinstance(exc, kinds):
+            return text
+    if "authentication failed" in str(exc):
+        # Errors while connecting carry no code, only the server's words.
+        return _ADVICE[0][1]
+    if "does not exist" in str(exc) and "database" in str(exc):
+        return _ADVICE[1][1]
+    if isinstance(exc, Timeout | theirs.ConnectionTimeout):
+        return "did not answer in time"
+    if isinstance(exc, CONNECTION_LOST):
+        return "cannot be reached"
+    return f"answered with an error: {exc}"

@@ -1,0 +1,167 @@
+# Written by tools/twins.py from src/dupeproof/stores/redis/_async/store.py; change that file instead.
+"""The store over Redis: one script call per verb and slot group, the server's clock, many ids per call."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from dupeproof.core.outcomes import Outcome
+from dupeproof.core.records import (
+    ClaimRequest,
+    Fail,
+    Finish,
+    Found,
+    FoundMark,
+    Health,
+    Mark,
+    Release,
+    Renew,
+    Stats,
+)
+from dupeproof.stores.redis import layout
+from dupeproof.stores.redis._sync.client import Client
+from dupeproof.stores.redis.faults import translated
+from dupeproof.stores.redis.targets import Target
+
+T = TypeVar("T")
+_SCAN = 500
+
+
+class RedisStore:
+    """Records and marks as plain string keys with a time to live; the server removes them by itself."""
+
+    def __init__(self, target: Target) -> None:
+        self._client = Client(target)
+
+    def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
+        answers = self._call("claim", requests, layout.claim_args)
+        return [layout.outcome(answer) for answer in answers]
+
+    def finish(self, changes: Sequence[Finish]) -> list[bool]:
+        return [answer == 1 for answer in self._call("finish", changes, layout.finish_args)]
+
+    def fail(self, changes: Sequence[Fail]) -> list[bool]:
+        return [answer == 1 for answer in self._call("fail", changes, layout.fail_args)]
+
+    def release(self, changes: Sequence[Release]) -> list[bool]:
+        return [answer == 1 for answer in self._call("release", changes, layout.release_args)]
+
+    def renew(self, changes: Sequence[Renew]) -> list[bool]:
+        return [answer == 1 for answer in self._call("renew", changes, layout.renew_args)]
+
+    def get(self, keys: Sequence[bytes]) -> list[Found | None]:
+        answers = self._run("get", keys, lambda key: [layout.record_key(key)], _nothing)
+        return [layout.found(answer) for answer in answers]
+
+    def forget(self, keys: Sequence[bytes]) -> list[bool]:
+        answers = self._run("forget", keys, _both_keys, _nothing)
+        return [answer == 1 for answer in answers]
+
+    def mark(self, marks: Sequence[Mark]) -> list[bool]:
+        # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
+        answers = self._run(
+            "mark",
+            marks,
+            lambda mark: [layout.mark_key(mark.key)],
+            lambda mark: [b"%d" % mark.window, layout.mark_value(mark)],
+            digest=_key_of,
+            repeat=False,
+        )
+        return [answer == 1 for answer in answers]
+
+    def unmark(self, marks: Sequence[Mark]) -> list[bool]:
+        answers = self._run(
+            "unmark",
+            marks,
+            lambda mark: [layout.mark_key(mark.key)],
+            lambda mark: [layout.mark_head(mark)],
+            digest=_key_of,
+        )
+        return [answer == 1 for answer in answers]
+
+    def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
+        answers = self._run("get", keys, lambda key: [layout.mark_key(key)], _nothing)
+        return [layout.found_mark(answer) for answer in answers]
+
+    def purge(self, limit: int) -> int:
+        """Nothing to do: Redis removes what has expired."""
+        return min(limit, 0)
+
+    def stats(self) -> Stats:
+        marks = 0
+        situations: Counter[str] = Counter()
+        client = self._client.client()
+        with translated(self._client.shown):
+            for _ in client.scan_iter(match=layout.MARKS, count=_SCAN):
+                marks += 1
+            digests = [key[-16:] for key in client.scan_iter(match=layout.RECORDS, count=_SCAN)]
+        for start in range(0, len(digests), _SCAN):
+            for found in self.get(digests[start : start + _SCAN]):
+                if found is not None:
+                    situations[str(found.record.situation(found.now))] += 1
+        return Stats(marks=marks, records=dict(situations), expired=0)
+
+    def check(self) -> Health:
+        self.unmark([])
+        client = self._client.client()
+        with translated(self._client.shown):
+            client.set(layout.mark_key(bytes(16)), b"1", px=1)
+            info = client.info("server", **self._anywhere())
+        return Health(store="redis", version=str(info["redis_version"]), details={"mode": info["redis_mode"]})
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _anywhere(self) -> dict[str, Any]:
+        return {"target_nodes": self._client.client().get_random_node()} if self._client.is_cluster else {}
+
+    def _call(self, name: str, items: Sequence[T], args: Callable[[T], list[bytes]]) -> list[Any]:
+        return self._run(name, items, _record_keys, args, digest=_key_of)
+
+    def _run(
+        self,
+        name: str,
+        items: Sequence[T],
+        keys: Callable[[T], list[bytes]],
+        args: Callable[[T], list[bytes]],
+        *,
+        digest: Callable[[T], bytes] = lambda item: item,  # type: ignore[assignment,return-value]
+        repeat: bool = True,
+    ) -> list[Any]:
+        """One script call, or on Cluster one per slot group; the answers in the order of the items."""
+        if not items:
+            return []
+        groups: dict[int, list[int]] = {}
+        for index, item in enumerate(items):
+            groups.setdefault(layout.tag(digest(item)) if self._client.is_cluster else 0, []).append(index)
+        calls = [
+            (
+                [key for index in members for key in keys(items[index])],
+                [arg for index in members for arg in args(items[index])],
+            )
+            for members in groups.values()
+        ]
+        answers: list[Any] = [None] * len(items)
+        for members, batch in zip(
+            groups.values(), self._client.call(name, calls, repeat=repeat), strict=True
+        ):
+            for index, answer in zip(members, batch, strict=True):
+                answers[index] = answer
+        return answers
+
+
+def _record_keys(item: Any) -> list[bytes]:
+    return [layout.record_key(item.key)]
+
+
+def _key_of(item: Any) -> bytes:
+    key: bytes = item.key
+    return key
+
+
+def _both_keys(key: bytes) -> list[bytes]:
+    return [layout.record_key(key), layout.mark_key(key)]
+
+
+def _nothing(_item: object) -> list[bytes]:
+    return []

@@ -1,0 +1,47 @@
+"""The driver's errors in our words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from redis import exceptions as theirs
+
+from dupeproof.errors import StoreUnavailable
+
+CONNECTION_LOST = (
+    theirs.ConnectionError,
+    theirs.ClusterDownError,
+    theirs.TryAgainError,
+    theirs.RedisClusterException,
+    theirs.ClusterError,
+)
+"""The command may or may not have been carried out; verbs that can be repeated are."""
+
+_ADVICE: list[tuple[type[Exception], str]] = [
+    (theirs.AuthenticationError, "refused the user name or password; check the credentials in the URL"),
+    (theirs.NoPermissionError, "does not let this user run the commands dupeproof needs; grant +eval +evalsha +@write +@read"),
+    (theirs.ReadOnlyError, "is a read-only replica; point the URL at the primary"),
+    (theirs.OutOfMemoryError, "is out of memory; raise maxmemory or shorten the window"),
+    (theirs.BusyLoadingError, "is still loading its data"),
+    (theirs.TimeoutError, "did not answer in time"),
+    (theirs.ConnectionError, "cannot be reached"),
+    (theirs.ClusterError, "has no working node for this key"),
+    (theirs.RedisClusterException, "cannot be reached as a cluster"),
+]
+
+
+@contextmanager
+def translated(url: str) -> Iterator[None]:
+    try:
+        yield
+    except theirs.RedisError as exc:
+        raise StoreUnavailable(f"Redis at {url} {_advice(exc)}") from exc
+    except (OSError, TimeoutError) as exc:
+        raise StoreUnavailable(f"Redis at {url} cannot be reached: {type(exc).__name__}") from exc
+
+
+def _advice(exc: Exception) -> str:
+    for kind, text in _ADVICE:
+        if isinstance(exc, kind):
+            # "invalid password" also arrives as a plain connection error, wrapped.
+            return text if "WRONGPASS" not in str(exc) and "NOAUTH" not in str(exc) else _ADVICE[0][1]
+    return f"answered with an error: {exc}"

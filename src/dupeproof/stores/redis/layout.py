@@ -1,0 +1,147 @@
+"""The bytes Redis keeps: key names, records and marks. The Lua scripts read and write the same layout."""
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from dupeproof.core import outcomes
+from dupeproof.core.outcomes import Outcome
+from dupeproof.core.records import (
+    NEVER,
+    ClaimRequest,
+    Fail,
+    Finish,
+    Found,
+    FoundMark,
+    Mark,
+    Record,
+    Release,
+    Renew,
+)
+from dupeproof.core.states import State
+
+TAGS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+"""The hash tag is one of 64 letters, taken from the digest: a batch on Cluster falls into at most 64 groups."""
+RECORDS = b"dr{?}*"
+MARKS = b"ds{?}*"
+_PLAIN_MARK = b"1"
+_STATES = {b"r": State.RUNNING, b"d": State.DONE, b"f": State.FAILED, b"x": State.DEAD}
+_HEAD = struct.Struct(">cc8sI16sQQQ")
+_CLAIM = struct.Struct(">8s16sQQcI")
+_FINISH = struct.Struct(">8s8sQ")
+_FAIL = struct.Struct(">8sQc")
+_RELEASE = struct.Struct(">8sQ")
+_RENEW = struct.Struct(">8sQQ")
+
+
+def tag(digest: bytes) -> int:
+    return TAGS[digest[0] & 63]
+
+
+def record_key(digest: bytes) -> bytes:
+    return b"dr{%c}%b" % (TAGS[digest[0] & 63], digest)
+
+
+def mark_key(digest: bytes) -> bytes:
+    return b"ds{%c}%b" % (TAGS[digest[0] & 63], digest)
+
+
+def claim_args(request: ClaimRequest) -> list[bytes]:
+    terms = request.terms
+    head = _CLAIM.pack(
+        request.token,
+        request.fingerprint,
+        terms.lease,
+        terms.window,
+        b"h" if terms.hold else b"-",
+        terms.max_attempts,
+    )
+    return [head + _short(terms.namespace)]
+
+
+def finish_args(change: Finish) -> list[bytes]:
+    return [_FINISH.pack(change.token, change.resolver, change.window) + _short(change.codec), change.result]
+
+
+def fail_args(change: Fail) -> list[bytes]:
+    return [_FAIL.pack(change.token, change.window, b"x" if change.dead else b"f") + _short(change.error)]
+
+
+def release_args(change: Release) -> list[bytes]:
+    return [_RELEASE.pack(change.token, change.window)]
+
+
+def renew_args(change: Renew) -> list[bytes]:
+    return [_RENEW.pack(change.token, change.lease, change.window)]
+
+
+def mark_value(mark: Mark) -> bytes:
+    if not mark.token and not mark.meta:
+        return _PLAIN_MARK  # a small number is shared by the server and costs no memory
+    return mark_head(mark) + mark.meta
+
+
+def mark_head(mark: Mark) -> bytes:
+    return bytes([len(mark.token)]) + mark.token
+
+
+def outcome(answer: Sequence[Any]) -> Outcome:
+    match answer:
+        case [b"w", attempt, took_over]:
+            return outcomes.Won(attempt, took_over == 1)
+        case [b"d", raw]:
+            record = unpack(raw, NEVER)
+            return outcomes.Done(record.result, record.codec, record.attempt)
+        case [b"b", lease_left]:
+            return outcomes.Busy(lease_left)
+        case [b"m"]:
+            return outcomes.Mismatch()
+        case [b"h", attempt]:
+            return outcomes.Held(attempt)
+        case [b"x", attempt, newly]:
+            return outcomes.Dead(attempt, newly == 1)
+    raise AssertionError(f"the claim script gave an answer of unknown form with {len(answer)} parts")
+
+
+def found(answer: Sequence[Any] | None) -> Found | None:
+    if not answer:
+        return None
+    raw, ttl, now = answer
+    return Found(unpack(raw, NEVER if ttl < 0 else now + ttl), now)
+
+
+def found_mark(answer: Sequence[Any] | None) -> FoundMark | None:
+    if not answer:
+        return None
+    raw, ttl, now = answer
+    meta = b"" if raw == _PLAIN_MARK else raw[1 + raw[0] :]
+    return FoundMark(meta, now + ttl)
+
+
+def unpack(raw: bytes, expires_at: int) -> Record:
+    state, hold, token, attempt, fingerprint, created_at, lease_until, finished_at = _HEAD.unpack_from(raw)
+    at = _HEAD.size
+    namespace = raw[at + 1 : at + 1 + raw[at]]
+    at += 1 + raw[at]
+    label = raw[at + 1 : at + 1 + raw[at]].decode(errors="replace")
+    at += 1 + raw[at]
+    return Record(
+        state=_STATES[state],
+        token=token,
+        attempt=attempt,
+        fingerprint=fingerprint if any(fingerprint) else b"",
+        namespace=namespace.decode(),
+        hold=hold == b"h",
+        created_at=created_at,
+        lease_until=lease_until,
+        finished_at=finished_at,
+        expires_at=expires_at,
+        codec=label if state == b"d" else "",
+        error=label if state in (b"f", b"x") else "",
+        result=raw[at:],
+    )
+
+
+def _short(text: str) -> bytes:
+    data = text.encode()[:255]
+    return bytes([len(data)]) + data
