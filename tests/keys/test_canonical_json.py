@@ -2,7 +2,8 @@
 
 import json
 import struct
-from collections import OrderedDict, defaultdict, namedtuple
+from collections import OrderedDict, defaultdict
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -164,13 +165,16 @@ def test_subclasses_are_written_as_their_base_whatever_they_print():
     class Rough(float):
         __repr__ = __str__ = lambda self: "rough"
 
-    point = namedtuple("point", "x y")
+    class Point(NamedTuple):
+        x: int
+        y: int
+
     value = {
         Loud("key"): [
             Loud("a"),
             Odd(7),
             Rough(1.5),
-            point(1, 2),
+            Point(1, 2),
             OrderedDict(z=1, a=2),
             defaultdict(int, b=1),
         ]
