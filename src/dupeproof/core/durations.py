@@ -17,7 +17,9 @@ def milliseconds(value: Duration, *, name: str = "duration") -> int:
     """The duration as whole milliseconds, at least one; `name` is what the error calls it."""
     exact = _parse(value, name)
     if not math.isfinite(exact) or exact <= 0:
-        raise ConfigError(f"{name} must be longer than zero, got {value!r}; write e.g. '24h', '5m', '250ms' or 30")
+        raise ConfigError(
+            f"{name} must be longer than zero, got {value!r}; write e.g. '24h', '5m', '250ms' or 30"
+        )
     if exact > _LONGEST:
         raise ConfigError(f"{name} must be at most 100 years, got {value!r}")
     return max(1, round(exact))
