@@ -7,13 +7,19 @@ Missing programs are installed from the distribution's packages where that is po
 """
 
 from .base import ProcessServer, Server, ServerFailed, wait_until
+from .cluster import RedisCluster
 from .group import ServerGroup
 from .install import ServerMissing, ensure
+from .postgres import Postgres
 from .redis import Redis
+from .sentinel import RedisSentinel
 
 __all__ = [
+    "Postgres",
     "ProcessServer",
     "Redis",
+    "RedisCluster",
+    "RedisSentinel",
     "Server",
     "ServerFailed",
     "ServerGroup",

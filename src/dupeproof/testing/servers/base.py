@@ -90,7 +90,6 @@ class ProcessServer(Server):
 
     end_signal: ClassVar[signal.Signals] = signal.SIGTERM
     orphan_signal: ClassVar[signal.Signals] = signal.SIGTERM
-    user: int | None = None
 
     def __init__(self, *, port: int | None = None) -> None:
         self._fixed_port = port
@@ -111,6 +110,11 @@ class ProcessServer(Server):
 
     def discard(self) -> None:
         """Remove what it left outside its home folder. Called when it is stopped for good."""
+
+    @property
+    def user(self) -> int | None:
+        """Whom to run it as, None for whoever runs us."""
+        return None
 
     @property
     def port(self) -> int:
