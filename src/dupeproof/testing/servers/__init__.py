@@ -6,8 +6,10 @@
 Missing programs are installed from the distribution's packages where that is possible.
 """
 
+from . import install, keyspace
 from .base import ProcessServer, Server, ServerFailed, wait_until
 from .cluster import RedisCluster
+from .given import Given
 from .group import ServerGroup
 from .install import ServerMissing, ensure
 from .postgres import Postgres
@@ -15,6 +17,7 @@ from .redis import Redis
 from .sentinel import RedisSentinel
 
 __all__ = [
+    "Given",
     "Postgres",
     "ProcessServer",
     "Redis",
@@ -25,5 +28,7 @@ __all__ = [
     "ServerGroup",
     "ServerMissing",
     "ensure",
+    "install",
+    "keyspace",
     "wait_until",
 ]

@@ -38,7 +38,7 @@ def wait_until(check: Callable[[], bool], *, seconds: float = START_SECONDS, wha
 class Server(ABC):
     """A server under our control. `name` is how tests, variables (`NAME_URL`) and the package table call it."""
 
-    name: ClassVar[str]
+    name: str
 
     @property
     @abstractmethod

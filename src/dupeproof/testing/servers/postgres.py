@@ -58,7 +58,7 @@ class Postgres(ProcessServer):
             os.chown(secret, self.user, -1)
         # The local socket is trusted: its folder is closed to everyone else. Syncing what initdb wrote protects
         # nothing here: the server has yet to start.
-        command = [
+        command: list[str | Path] = [
             self._binary("initdb"),
             "-D",
             self._data,
