@@ -96,6 +96,7 @@ class ProcessServer(Server):
         self._port = port
         self._home: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._settled = False
 
     @abstractmethod
     def command(self) -> Sequence[str | Path]:
@@ -164,9 +165,18 @@ class ProcessServer(Server):
         try:
             wait_until(answers, what="no answer")
         except ServerFailed as error:
-            raise ServerFailed(
-                f"{self.name} on port {self.port} did not start: {error}\n{self.tail()}"
-            ) from None
+            if not self._may_move():
+                text = f"{self.name} on port {self.port} did not start: {error}\n{self.tail()}"
+                raise ServerFailed(text) from None
+            self.stop()
+            self.launch()
+            self.wait_ready()
+        self._settled = True
+
+    def _may_move(self) -> bool:
+        """Somebody took the port between our look at it and the start: another will do, if nobody knows it yet."""
+        taken = self.pid is None and "address already in use" in self.tail().lower()
+        return taken and not self._settled and self._fixed_port is None
 
     @property
     def log(self) -> Path:
@@ -192,6 +202,7 @@ class ProcessServer(Server):
             process.tell_warden(f"removed {self._home}")
         self._home = None
         self._port = self._fixed_port
+        self._settled = False
 
     def kill(self) -> None:
         if (pid := self.pid) is not None:

@@ -50,10 +50,12 @@ class Redis(ProcessServer):
         return [ensure("redis", self._search)["redis-server"], self._conf]
 
     def ready(self) -> bool:
-        """Up, and done with loading what it had on disk."""
+        """Up, and done with loading what it had on disk; and ours, not another on the port we wanted."""
         try:
             with self.connect() as resp:
-                return resp.text("PING") == "PONG"
+                return resp.text("PING") == "PONG" and resp.facts("INFO", "server")["process_id"] == str(
+                    self.pid
+                )
         except RespError:
             return False
 

@@ -74,10 +74,14 @@ def gone(pids: list[int], seconds: float) -> bool:
 
 
 def end(root: int, number: int, seconds: float = GRACE) -> None:
-    """Ask a process to go; after that long, end it and all it started."""
-    send(tree(root), signal.SIGCONT)  # one that is paused could not hear
+    """Ask a process to go; after that long, end it. What it started and did not take along is ended too."""
+    pids = tree(root)
+    send(pids, signal.SIGCONT)  # one that is paused could not hear
     send([root], number)
-    if not gone([root], seconds):
+    if gone([root], seconds):
+        send([pid for pid in pids if running(pid)], signal.SIGKILL)
+        gone(pids, GRACE)
+    else:
         destroy(root)
 
 
