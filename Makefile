@@ -1,0 +1,80 @@
+# Each target does its own set-up from a fresh clone: a virtual environment in .venv with pinned versions,
+# made once and again only when pyproject.toml or constraints.txt change. Servers are the tests' own matter.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+FOUND := $(shell $(PYTHON) -c 'import sys; print(".".join(map(str, sys.version_info[:3])))' 2>/dev/null)
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
+
+# One stamp per Python version, so that another PYTHON makes the environment anew.
+BASE := $(VENV)/.base-$(FOUND)
+DEV := $(VENV)/.dev-$(FOUND)
+DEMO := $(VENV)/.demo-$(FOUND)
+
+.PHONY: help demo test test-fast lint types bench constraints clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo         see what it does, in a minute"
+	@echo "make test         all tests, on every server this machine can have"
+	@echo "make test-fast    the tests that need no server"
+	@echo "make lint         style, import layers, generated files"
+	@echo "make types        mypy"
+	@echo "make bench        the measurements"
+	@echo "make constraints  choose the pinned versions anew"
+	@echo "make clean        remove what make made"
+	@echo
+	@echo "PYTHON=python3.12   another interpreter       ARGS='-k redis'   more arguments for the command"
+	@echo "REQUIRE_SERVERS=all a test left out fails     REDIS_URL=...     a server you have (POSTGRES_URL, ...)"
+
+# Enough for the demo; the development environment has it all, where there is one.
+demo: $(if $(wildcard $(DEV)),$(DEV),$(DEMO))
+	@$(BIN)/dupeproof demo $(ARGS)
+
+bench: $(if $(wildcard $(DEV)),$(DEV),$(DEMO))
+	@$(BIN)/dupeproof bench $(ARGS)
+
+test: $(DEV)
+	@$(BIN)/python -m pytest $(ARGS)
+
+test-fast: $(DEV)
+	@$(BIN)/python -m pytest --no-servers $(ARGS)
+
+lint: $(DEV)
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/lint-imports
+	@$(BIN)/python tools/twins.py --check
+
+types: $(DEV)
+	@$(BIN)/mypy
+
+constraints: $(BASE)
+	@$(BIN)/python tools/pin.py
+
+clean:
+	@rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find src tests tools -name __pycache__ -prune -exec rm -rf {} +
+
+$(BASE): constraints.txt
+	@test -n "$(FOUND)" || { echo "There is no '$(PYTHON)' here. Choose one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "dupeproof needs Python 3.11 or newer; '$(PYTHON)' is $(FOUND). Choose another: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@test -e $@ || { echo "Making $(VENV) with Python $(FOUND)"; $(PYTHON) -m venv --clear $(VENV); }
+	@$(PIP) --upgrade --constraint constraints.txt pip
+	@touch $@
+
+$(DEV): $(BASE) pyproject.toml constraints.txt
+	@echo "Installing dupeproof and its development tools into $(VENV)"
+	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable . --group dev
+	@touch $@
+
+$(DEMO): $(BASE) pyproject.toml constraints.txt
+	@echo "Installing dupeproof into $(VENV)"
+	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable '.[bench]'
+	@touch $@

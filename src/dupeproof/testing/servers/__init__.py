@@ -1,0 +1,34 @@
+"""Real servers for tests: on private loopback ports, in temporary folders, gone when the test run is.
+
+    with Redis() as server:
+        once = Once(server.url)
+
+Missing programs are installed from the distribution's packages where that is possible.
+"""
+
+from . import install, keyspace
+from .base import ProcessServer, Server, ServerFailed, wait_until
+from .cluster import RedisCluster
+from .given import Given
+from .group import ServerGroup
+from .install import ServerMissing, ensure
+from .postgres import Postgres
+from .redis import Redis
+from .sentinel import RedisSentinel
+
+__all__ = [
+    "Given",
+    "Postgres",
+    "ProcessServer",
+    "Redis",
+    "RedisCluster",
+    "RedisSentinel",
+    "Server",
+    "ServerFailed",
+    "ServerGroup",
+    "ServerMissing",
+    "ensure",
+    "install",
+    "keyspace",
+    "wait_until",
+]

@@ -1,0 +1,175 @@
+"""Find the programs of a server, and install them from the distribution's packages when they are missing.
+
+Also a program: `python install.py redis postgres`, which is how it calls itself through sudo. So: standard
+library only, and no imports from the package.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+LOCK = Path("/var/lock/dupeproof-install.lock")
+POLICY = Path("/usr/sbin/policy-rc.d")
+INSTALL_SECONDS = 900
+
+
+class ServerMissing(RuntimeError):
+    """A server's programs are not here and cannot be installed; the text says what would help."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a server needs of the machine."""
+
+    packages: tuple[str, ...]  # of Debian and its descendants
+    binaries: tuple[str, ...]  # the first is the server itself, and is asked for its version
+    folders: tuple[str, ...] = ()  # where to look before PATH: patterns, from the root
+
+
+_REDIS = Wanted(packages=("redis-server",), binaries=("redis-server",))
+SERVERS: dict[str, Wanted] = {
+    "redis": _REDIS,
+    "redis_cluster": _REDIS,
+    "redis_sentinel": _REDIS,
+    "postgres": Wanted(
+        packages=("postgresql",),
+        binaries=("postgres", "initdb", "pg_isready", "psql"),
+        # Debian keeps several versions side by side and puts none of their server programs on PATH.
+        folders=("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin"),
+    ),
+}
+
+
+def variable(name: str) -> str:
+    """The environment variable that points at a server one already has."""
+    return f"{name.upper()}_URL"
+
+
+def find(name: str, search: Sequence[str] | None = None) -> dict[str, Path] | None:
+    """Where the server's programs are, None when one is missing. `search` replaces the usual folders."""
+    wanted = SERVERS[name]
+    if search is None:
+        special = [str(folder) for pattern in wanted.folders for folder in Path("/").glob(pattern)]
+        newest_first = sorted(special, key=_numbers, reverse=True)
+        search = [*newest_first, *os.get_exec_path(), "/usr/local/sbin", "/usr/sbin"]
+    path = os.pathsep.join(search)
+    # An empty path would make `which` look in the usual places after all.
+    found = {binary: shutil.which(binary, path=path) if path else None for binary in wanted.binaries}
+    places = {binary: Path(place) for binary, place in found.items() if place is not None}
+    return places if len(places) == len(found) else None
+
+
+def _numbers(folder: str) -> list[int]:
+    """So that version 9 comes before version 15."""
+    return [int(part) for part in "".join(c if c.isdigit() else " " for c in folder).split()]
+
+
+def version(name: str) -> str | None:
+    """The version that would be started, None when it is not installed."""
+    places = find(name)
+    if places is None:
+        return None
+    command = [str(places[SERVERS[name].binaries[0]]), "--version"]
+    words = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()  # noqa: S603
+    return next((word.removeprefix("v=") for word in words if word.removeprefix("v=")[0].isdigit()), "?")
+
+
+def ensure(name: str, search: Sequence[str] | None = None) -> dict[str, Path]:
+    """The server's programs, installed first when they are missing. With a `search` of one's own: found there, or an error."""
+    places = find(name, search)
+    if places is not None:
+        return places
+    reason = "nothing is installed when the folders to search are given"
+    if search is None:
+        reason = _install_as_root(name)
+        places = find(name)
+        if places is not None:
+            return places
+    packages = " ".join(SERVERS[name].packages)
+    raise ServerMissing(
+        f"{name} is missing ({reason}). Install the package {packages}, "
+        f"or set {variable(name)} to the address of a server you have."
+    )
+
+
+def _install_as_root(name: str) -> str:
+    """Try; the answer says what was in the way, if anything was."""
+    if os.environ.get("INSTALL_SERVERS", "yes") == "no":
+        return "INSTALL_SERVERS=no"
+    if shutil.which("apt-get") is None:
+        return "there is no apt-get here"
+    if os.geteuid() == 0:
+        return install(name)
+    if not _sudo_is_free():
+        return "installing needs root, or sudo without a password"
+    command = ["sudo", "-n", sys.executable, "-I", "-S", __file__, name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return done.stdout.strip() or done.stderr.strip()[-500:]
+
+
+def _sudo_is_free() -> bool:
+    sudo = shutil.which("sudo")
+    if sudo is None:
+        return False
+    return subprocess.run([sudo, "-n", "true"], capture_output=True, check=False).returncode == 0  # noqa: S603
+
+
+def install(name: str, *, policy: Path = POLICY, lock: Path = LOCK) -> str:
+    """Install a server's packages, one process at a time, without starting the distribution's own service."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if find(name) is not None:  # by whoever had the lock before
+            return "installed meanwhile"
+        with services_held_back(policy):
+            return _apt(SERVERS[name].packages)
+
+
+def _apt(packages: Sequence[str]) -> str:
+    """The package lists may be absent or too old; they are fetched only when it does not work without."""
+    command = ["apt-get", "-o", "DPkg::Lock::Timeout=300", "-q", "-y"]
+    install_command = [*command, "install", "--no-install-recommends", *packages]
+    text = ""
+    for step in (install_command, [*command, "update"], install_command):
+        try:
+            done = subprocess.run(  # noqa: S603
+                step,
+                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=INSTALL_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"apt-get did not finish in {INSTALL_SECONDS} s"
+        if done.returncode == 0 and "install" in step:
+            return "installed, yet not found"
+        text = done.stderr.strip().rpartition("\n")[2]
+    return f"apt-get: {text}"
+
+
+@contextlib.contextmanager
+def services_held_back(policy: Path = POLICY) -> Iterator[None]:
+    """Debian starts a service when it is installed, unless this file says no. One that is there already is respected."""
+    try:
+        with policy.open("x") as file:
+            file.write("#!/bin/sh\nexit 101\n")
+            policy.chmod(0o755)
+    except FileExistsError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        policy.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:]:
+        print(install(each) if find(each) is None else "already there")  # noqa: T201

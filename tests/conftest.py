@@ -1,0 +1,3 @@
+"""Which plugins the tests run with."""
+
+pytest_plugins = ["plugins.selection", "plugins.servers", "plugins.summary"]

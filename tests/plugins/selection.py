@@ -1,0 +1,135 @@
+"""Know which server each test needs, whether it can be had, and what to do when it cannot."""
+
+import os
+from collections.abc import Iterator
+from typing import NoReturn
+
+import pytest
+
+from dupeproof.testing.servers import ServerMissing, install
+
+# A test needs a server when it asks, through whatever other fixtures, for one of these. One that picks its
+# fixture at run time (request.getfixturevalue) says so with the mark `server("redis")`.
+FIXTURES = {
+    "redis_server": "redis",
+    "redis_cluster": "redis_cluster",
+    "redis_sentinel": "redis_sentinel",
+    "postgres_server": "postgres",
+    **{f"own_{name}": name for name in install.SERVERS},
+}
+
+
+def needs_of(item: pytest.Item) -> set[str]:
+    marked = {name for mark in item.iter_markers("server") for name in mark.args}
+    unknown = marked - install.SERVERS.keys()
+    if unknown:
+        raise pytest.UsageError(
+            f"{item.nodeid}: server({min(unknown)!r}) is none of {', '.join(install.SERVERS)}"
+        )
+    return marked | {FIXTURES[name] for name in getattr(item, "fixturenames", ()) if name in FIXTURES}
+
+
+class Selection:
+    """The one place that knows, during a run, what is wanted, what is missing, and what must not be."""
+
+    def __init__(self, *, no_servers: bool) -> None:
+        self.no_servers = no_servers
+        self.needs: dict[str, set[str]] = {}  # by test
+        self.versions: dict[str, str] = {}
+        self.missing: dict[str, str] = {}
+        self.deselected: dict[str, int] = dict.fromkeys(install.SERVERS, 0)
+        self.current: str | None = None
+        wanted = os.environ.get("REQUIRE_SERVERS", "").replace(",", " ").split()
+        self.required = set(install.SERVERS) if wanted == ["all"] else set(wanted)
+        if unknown := self.required - install.SERVERS.keys():
+            raise pytest.UsageError(
+                f"REQUIRE_SERVERS: {min(unknown)!r} is none of {', '.join(install.SERVERS)}, or all"
+            )
+
+    @staticmethod
+    def given(name: str) -> str | None:
+        """The address of a server one has already."""
+        return os.environ.get(install.variable(name)) or None
+
+    def leave_out(self, name: str, reason: str) -> NoReturn:
+        """End the running test: left out, or failed where nothing may be."""
+        if name in self.required:
+            pytest.fail(f"REQUIRE_SERVERS wants {name}: {reason}", pytrace=False)
+        pytest.skip(reason)
+
+    def declared(self, name: str) -> None:
+        """A test that was not known to need this server would be missing from the table, and run by --no-servers."""
+        if self.current is not None and name not in self.needs[self.current]:
+            pytest.fail(f"this test uses {name} without saying so: mark it with pytest.mark.server({name!r})")
+
+    def own(self, name: str) -> None:
+        """Before a server is started that the test may kill, restart or pause."""
+        self.declared(name)
+        if name in self.missing:
+            self.leave_out(name, self.missing[name])
+        if self.given(name) is not None:
+            self.leave_out(
+                name, f"{install.variable(name)} is set, and this test needs a server it may kill or pause"
+            )
+
+
+KEY = pytest.StashKey[Selection]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-servers", action="store_true", help="run only the tests that need no server")
+
+
+@pytest.hookimpl(tryfirst=True)  # the other plugins find it in the stash
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "server(name, ...): this test needs these servers")
+    config.stash[KEY] = Selection(no_servers=config.getoption("--no-servers"))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    selection = config.stash[KEY]
+    if selection.no_servers:
+        return "servers: none (--no-servers)"
+    return "servers: " + ", ".join(f"{name} {_origin(selection, name)}" for name in install.SERVERS)
+
+
+def _origin(selection: Selection, name: str) -> str:
+    if selection.given(name) is not None:
+        return f"at {install.variable(name)}"
+    return install.version(name) or f"from package {' '.join(install.SERVERS[name].packages)}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    selection = config.stash[KEY]
+    selection.needs = {item.nodeid: needs_of(item) for item in items}
+    if selection.no_servers:
+        left = [item for item in items if selection.needs[item.nodeid]]
+        for item in left:
+            for name in selection.needs[item.nodeid]:
+                selection.deselected[name] += 1
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not selection.needs[item.nodeid]]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Install here and not in a fixture, where it would count against the time limit of the first test."""
+    selection = session.config.stash[KEY]
+    if session.config.option.collectonly:
+        return
+    wanted = {name for item in session.items for name in selection.needs[item.nodeid]}
+    for name in sorted(wanted):
+        if selection.given(name) is None:
+            try:
+                install.ensure(name)
+            except ServerMissing as error:
+                selection.missing[name] = str(error)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    selection = item.config.stash[KEY]
+    selection.current = item.nodeid
+    try:
+        return (yield)
+    finally:
+        selection.current = None

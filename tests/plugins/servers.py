@@ -1,0 +1,146 @@
+"""Servers as fixtures: one of each per run, shared; and private ones for tests that kill or pause them.
+
+`redis_url`, `redis_cluster_url`, `redis_sentinel_url`: an empty keyspace for each test.
+`postgres_url`: an empty database for each test; `postgres_module_url`: one for each test file.
+`redis_server`, `redis_cluster`, `redis_sentinel`, `postgres_server`: the shared servers. Do not kill these.
+`own_redis(appendonly=True)`, `own_redis_cluster(replicas=1)`, `own_redis_sentinel()`, `own_postgres()`:
+start a server of the test's own, gone when the test is over.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import pytest
+
+from dupeproof.testing.servers import (
+    Given,
+    Postgres,
+    Redis,
+    RedisCluster,
+    RedisSentinel,
+    Server,
+    ServerFailed,
+    ServerMissing,
+    install,
+    keyspace,
+)
+from dupeproof.testing.servers.postgres import create_database, drop_database
+
+from .selection import KEY
+
+S = TypeVar("S", bound=Server)
+
+
+def shared(config: pytest.Config, kind: type[Server]) -> Iterator[Server]:
+    """The server of this kind for the whole run: the one given, or one of our own."""
+    selection = config.stash[KEY]
+    name = kind.name
+    url = selection.given(name)
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(kind() if url is None else Given(name, url))
+            selection.versions[name] = server.version
+        except ServerMissing as error:
+            selection.leave_out(name, str(error))
+        except (OSError, ServerFailed) as error:
+            if url is None:
+                raise
+            selection.leave_out(name, f"{install.variable(name)}: {error}")
+        # Every test begins by removing all keys, so somebody's data must not be there.
+        if url is not None and name != "postgres" and (keys := keyspace.count(url)) > 0:
+            selection.leave_out(
+                name, f"{install.variable(name)} holds {keys} keys; the tests want an empty one"
+            )
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_server(pytestconfig: pytest.Config) -> Iterator[Server]:
+    yield from shared(pytestconfig, Redis)
+
+
+@pytest.fixture(scope="session")
+def redis_cluster(pytestconfig: pytest.Config) -> Iterator[Server]:
+    yield from shared(pytestconfig, RedisCluster)
+
+
+@pytest.fixture(scope="session")
+def redis_sentinel(pytestconfig: pytest.Config) -> Iterator[Server]:
+    yield from shared(pytestconfig, RedisSentinel)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(pytestconfig: pytest.Config) -> Iterator[Server]:
+    yield from shared(pytestconfig, Postgres)
+
+
+def emptied(config: pytest.Config, server: Server) -> str:
+    config.stash[KEY].declared(server.name)
+    keyspace.empty(server.url)
+    return server.url
+
+
+@pytest.fixture
+def redis_url(pytestconfig: pytest.Config, redis_server: Server) -> str:
+    return emptied(pytestconfig, redis_server)
+
+
+@pytest.fixture
+def redis_cluster_url(pytestconfig: pytest.Config, redis_cluster: Server) -> str:
+    return emptied(pytestconfig, redis_cluster)
+
+
+@pytest.fixture
+def redis_sentinel_url(pytestconfig: pytest.Config, redis_sentinel: Server) -> str:
+    return emptied(pytestconfig, redis_sentinel)
+
+
+def new_database(config: pytest.Config, server: Server) -> Iterator[str]:
+    config.stash[KEY].declared("postgres")
+    url = create_database(server.url)
+    yield url
+    drop_database(server.url, url)
+
+
+@pytest.fixture
+def postgres_url(pytestconfig: pytest.Config, postgres_server: Server) -> Iterator[str]:
+    yield from new_database(pytestconfig, postgres_server)
+
+
+@pytest.fixture(scope="module")
+def postgres_module_url(pytestconfig: pytest.Config, postgres_server: Server) -> Iterator[str]:
+    yield from new_database(pytestconfig, postgres_server)
+
+
+def starter(config: pytest.Config, kind: type[S]) -> Iterator[Callable[..., S]]:
+    """A function that starts servers of this kind, as many as the test likes, and stops them after it."""
+    config.stash[KEY].own(kind.name)
+    with contextlib.ExitStack() as stack:
+
+        def start(*args: Any, **options: Any) -> S:
+            server = kind(*args, **options)
+            stack.enter_context(server)
+            return server
+
+        yield start
+
+
+@pytest.fixture
+def own_redis(pytestconfig: pytest.Config) -> Iterator[Callable[..., Redis]]:
+    yield from starter(pytestconfig, Redis)
+
+
+@pytest.fixture
+def own_redis_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., RedisCluster]]:
+    yield from starter(pytestconfig, RedisCluster)
+
+
+@pytest.fixture
+def own_redis_sentinel(pytestconfig: pytest.Config) -> Iterator[Callable[..., RedisSentinel]]:
+    yield from starter(pytestconfig, RedisSentinel)
+
+
+@pytest.fixture
+def own_postgres(pytestconfig: pytest.Config) -> Iterator[Callable[..., Postgres]]:
+    yield from starter(pytestconfig, Postgres)
