@@ -1,3 +1,39 @@
 """Make the effect happen once: deduplication, idempotency and exactly-once effects."""
 
+from dupeproof.errors import (
+    Busy,
+    ClaimLost,
+    ConfigError,
+    Dead,
+    DupeproofError,
+    Held,
+    KeyInvalid,
+    KeyMissing,
+    KeyReused,
+    NotReplayable,
+    StoreUnavailable,
+    TokenError,
+)
+from dupeproof.guards import AsyncCooldown, AsyncOnce, Cooldown, Once
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "AsyncCooldown",
+    "AsyncOnce",
+    "Busy",
+    "ClaimLost",
+    "ConfigError",
+    "Cooldown",
+    "Dead",
+    "DupeproofError",
+    "Held",
+    "KeyInvalid",
+    "KeyMissing",
+    "KeyReused",
+    "NotReplayable",
+    "Once",
+    "StoreUnavailable",
+    "TokenError",
+    "__version__",
+]

@@ -78,7 +78,9 @@ def release(found: Record | None, change: Release, now: int) -> Record | None:
     if found is None or not _may(found, found.situation(now), change.token, Event.RELEASE):
         return None
     expires_at = now + change.window
-    return replace(found, state=State.FAILED, attempt=found.attempt - 1, finished_at=now, expires_at=expires_at)
+    return replace(
+        found, state=State.FAILED, attempt=found.attempt - 1, finished_at=now, expires_at=expires_at
+    )
 
 
 def renew(found: Record | None, change: Renew, now: int) -> Record | None:

@@ -1,13 +1,11 @@
 """Which open claims are due for renewal: the bookkeeping both heartbeats share. Reads no clock, does no I/O."""
 
-import logging
 from collections.abc import Sequence
 from typing import Protocol
 
 from dupeproof.core.records import Renew
 
 _BEATS_PER_LEASE = 3
-logger = logging.getLogger("dupeproof")
 
 
 class Beating(Protocol):
@@ -72,8 +70,3 @@ class Pulse:
         for claim in claims:
             if claim in self._due:
                 self._due[claim] = now + claim.lease / (_BEATS_PER_LEASE * 4)
-
-
-def log_failed_renewal(count: int, exc: Exception) -> None:
-    """The heartbeat must not die of one failed beat, whatever it was."""
-    logger.warning("Renewing %d claims failed, trying again soon: %s", count, type(exc).__name__, exc_info=exc)

@@ -65,7 +65,9 @@ def replay(result: bytes, codec_name: str, codec: Codec, returns: Any) -> Any:
     if codec_name == NOT_REPLAYABLE:
         raise NotReplayable("the work is done, but its value could not be stored; it is not run again")
     if codec_name != codec.name:
-        raise NotReplayable(f"the value was stored with codec {codec_name!r}, this guard reads {codec.name!r}")
+        raise NotReplayable(
+            f"the value was stored with codec {codec_name!r}, this guard reads {codec.name!r}"
+        )
     try:
         return codec.decode(result, returns)
     except Unstorable as exc:
@@ -76,4 +78,3 @@ def replay(result: bytes, codec_name: str, codec: Codec, returns: Any) -> Any:
 
 def _moment(milliseconds: int) -> datetime | None:
     return datetime.fromtimestamp(milliseconds / 1_000, UTC) if milliseconds else None
-

@@ -28,7 +28,9 @@ def check_kind(fn: Callable[..., object], *, is_async: bool) -> None:
     if not callable(fn):
         raise ConfigError(f"expected a function, got {type(fn).__name__}")
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise ConfigError(f"{_title(fn)} is a generator; its values cannot be replayed, return a list instead")
+        raise ConfigError(
+            f"{_title(fn)} is a generator; its values cannot be replayed, return a list instead"
+        )
     coroutine = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
     if coroutine and not is_async:
         raise ConfigError(f"{_title(fn)} is async; guard it with AsyncOnce instead of Once")

@@ -30,7 +30,9 @@ def resolve_store(store: str | StoreT, opener: Callable[[str], StoreT], *, is_as
         raise ConfigError(f"expected a store URL or a store, got {type(store).__name__}")
     if inspect.iscoroutinefunction(claim) is not is_async:
         kind = "sync" if is_async else "async"
-        raise ConfigError(f"{type(store).__name__} is {kind}; give it to the {kind} class, or pass a URL here")
+        raise ConfigError(
+            f"{type(store).__name__} is {kind}; give it to the {kind} class, or pass a URL here"
+        )
     return store
 
 
@@ -38,7 +40,12 @@ class Call:
     """A decorated function's key, fingerprint and return type, worked out once."""
 
     def __init__(
-        self, fn: Callable[..., object], key: KeySpec, name: str | None, compare: FingerprintSpec, codec: Codec
+        self,
+        fn: Callable[..., object],
+        key: KeySpec,
+        name: str | None,
+        compare: FingerprintSpec,
+        codec: Codec,
     ) -> None:
         self.name = qualified_name(fn, name)
         self.returns = Returns(fn, codec)

@@ -182,7 +182,9 @@ class AsyncClaim:
         self._leave()
         limit = self._policy.terms.max_attempts
         dead = 0 < limit <= self.attempt
-        change = Fail(self._request.key, self.token, self._policy.terms.window, type(error).__qualname__, dead)
+        change = Fail(
+            self._request.key, self.token, self._policy.terms.window, type(error).__qualname__, dead
+        )
         try:
             [ours] = await shielded(self._engine.store.fail([change]))
         except StoreUnavailable:
@@ -249,7 +251,9 @@ class AsyncClaim:
         try:
             await shielded(self._engine.store.release([self._handing_back()]))
         except StoreUnavailable:
-            logger.info("A claim interrupted while it was made could not be handed back; its lease will run out")
+            logger.info(
+                "A claim interrupted while it was made could not be handed back; its lease will run out"
+            )
 
     async def _finish(self, change: Finish) -> bool:
         """Finishing may be repeated, and is worth it: an effect that is not recorded may happen again."""

@@ -284,7 +284,9 @@ class AsyncOnce:
     def _marks(self) -> AsyncSeenSet:
         if self._seen_set is not None:
             return self._seen_set
-        raise ConfigError(f"{type(self._store).__name__} keeps no marks, so seen() and fresh() cannot be used with it")
+        raise ConfigError(
+            f"{type(self._store).__name__} keeps no marks, so seen() and fresh() cannot be used with it"
+        )
 
     def _tell(self, kind: Kind, key: bytes = b"", count: int = 1) -> None:
         if self._engine.listeners and count:

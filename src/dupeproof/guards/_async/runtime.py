@@ -7,8 +7,9 @@ import time
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
+from dupeproof.core.events import logger
 from dupeproof.core.protocols import AsyncStore
-from dupeproof.guards.beating import Beating, Pulse, log_failed_renewal
+from dupeproof.guards.beating import Beating, Pulse
 
 IS_ASYNC = True
 T = TypeVar("T")
@@ -76,8 +77,7 @@ class Heartbeat:
             try:
                 answers = await self._store.renew([claim.renewal() for claim in due])
                 self._pulse.renewed(due, answers, now)
-            except Exception as exc:
-                log_failed_renewal(len(due), exc)
+            except Exception:
+                logger.exception("Renewing %d claims failed; trying again soon", len(due))
                 self._pulse.postpone(due, now)
         self._arm(loop)
-

@@ -6,9 +6,10 @@ import threading
 import time
 from typing import TypeVar
 
+from dupeproof.core.events import logger
 from dupeproof.core.protocols import Store
 from dupeproof.errors import ConfigError
-from dupeproof.guards.beating import Beating, Pulse, log_failed_renewal
+from dupeproof.guards.beating import Beating, Pulse
 
 IS_ASYNC = False
 T = TypeVar("T")
@@ -22,7 +23,9 @@ def settle(value: T) -> T:
         close = getattr(value, "close", None)
         if close is not None:
             close()
-        raise ConfigError("the function returned an awaitable and did not run; use AsyncOnce for async functions")
+        raise ConfigError(
+            "the function returned an awaitable and did not run; use AsyncOnce for async functions"
+        )
     return value
 
 
@@ -77,8 +80,8 @@ class Heartbeat:
     def _renew(self, due: list[Beating], now: float) -> None:
         try:
             answers = self._store.renew([claim.renewal() for claim in due])
-        except Exception as exc:
-            log_failed_renewal(len(due), exc)
+        except Exception:
+            logger.exception("Renewing %d claims failed; trying again soon", len(due))
             with self._changed:
                 self._pulse.postpone(due, now)
         else:

@@ -22,13 +22,15 @@ _ADVICE: list[tuple[type[Exception] | tuple[type[Exception], ...], str]] = [
     (theirs.InvalidCatalogName, "has no such database; check the name in the URL"),
     (
         theirs.InsufficientPrivilege,
-        "does not let this user make or write dupeproof's tables; let an owner run `dupeproof schema URL --apply` "
-        "and grant SELECT, INSERT, UPDATE and DELETE on them",
+        "does not let this user make or write its tables; let an owner run `dupeproof schema URL --apply`",
     ),
     (theirs.ReadOnlySqlTransaction, "is read-only; point the URL at the primary"),
     (theirs.TooManyConnections, "has no connection left"),
     (theirs.DiskFull, "has a full disk"),
-    (theirs.QueryCanceled, "stopped the statement: its statement_timeout or lock_timeout is too short, or it is overloaded"),
+    (
+        theirs.QueryCanceled,
+        "stopped the statement: its statement_timeout or lock_timeout is too short, or it is overloaded",
+    ),
 ]
 
 

@@ -56,7 +56,12 @@ def release_columns(changes: Sequence[Release]) -> Columns:
 
 
 def renew_columns(changes: Sequence[Renew]) -> Columns:
-    return [keys_of(changes), [c.token for c in changes], [c.lease for c in changes], [c.window for c in changes]]
+    return [
+        keys_of(changes),
+        [c.token for c in changes],
+        [c.lease for c in changes],
+        [c.window for c in changes],
+    ]
 
 
 def mark_columns(marks: Sequence[Mark]) -> Columns:

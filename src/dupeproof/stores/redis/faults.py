@@ -18,7 +18,10 @@ CONNECTION_LOST = (
 
 _ADVICE: list[tuple[type[Exception], str]] = [
     (theirs.AuthenticationError, "refused the user name or password; check the credentials in the URL"),
-    (theirs.NoPermissionError, "does not let this user run the commands dupeproof needs; grant +eval +evalsha +@write +@read"),
+    (
+        theirs.NoPermissionError,
+        "does not let this user run the commands dupeproof needs; grant +eval +evalsha +@write +@read",
+    ),
     (theirs.ReadOnlyError, "is a read-only replica; point the URL at the primary"),
     (theirs.OutOfMemoryError, "is out of memory; raise maxmemory or shorten the window"),
     (theirs.BusyLoadingError, "is still loading its data"),

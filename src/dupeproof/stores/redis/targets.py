@@ -58,7 +58,9 @@ def target(url: StoreURL) -> Target:
     database = options.get("db", "")
     if kind == "sentinel":
         if not path:
-            raise ConfigError("a sentinel URL ends in the name of the primary: redis+sentinel://host:26379/mymaster")
+            raise ConfigError(
+                "a sentinel URL ends in the name of the primary: redis+sentinel://host:26379/mymaster"
+            )
         service, _, rest = path.partition("/")
         database = database or rest
     elif kind == "single":

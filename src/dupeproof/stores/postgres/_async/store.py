@@ -19,9 +19,9 @@ from dupeproof.core.records import (
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores.postgres import migrations, rows
-from dupeproof.stores.postgres import statements as sql
 from dupeproof.stores.postgres._async.pool import AsyncPool, execute
 from dupeproof.stores.postgres.faults import CONNECTION_LOST, ROLLED_BACK, SCHEMA_MISSING, Timeout, translated
+from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Target
 
 _TRIES = 5
@@ -35,31 +35,31 @@ class AsyncPostgresStore:
         self._pool = AsyncPool(target)
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        return rows.outcomes_of(await self._run(sql.CLAIM, rows.claim_columns(requests)))
+        return rows.outcomes_of(await self._run("claim", rows.claim_columns(requests)))
 
     async def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return rows.answers_of(await self._run(sql.FINISH, rows.finish_columns(changes)))
+        return rows.answers_of(await self._run("finish", rows.finish_columns(changes)))
 
     async def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return rows.answers_of(await self._run(sql.FAIL, rows.fail_columns(changes)))
+        return rows.answers_of(await self._run("fail", rows.fail_columns(changes)))
 
     async def release(self, changes: Sequence[Release]) -> list[bool]:
-        return rows.answers_of(await self._run(sql.RELEASE, rows.release_columns(changes)))
+        return rows.answers_of(await self._run("release", rows.release_columns(changes)))
 
     async def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return rows.answers_of(await self._run(sql.RENEW, rows.renew_columns(changes)))
+        return rows.answers_of(await self._run("renew", rows.renew_columns(changes)))
 
     async def get(self, keys: Sequence[bytes]) -> list[Found | None]:
-        return rows.found(await self._run(sql.GET, [[key.hex() for key in keys]]), keys)
+        return rows.found(await self._run("get", [[key.hex() for key in keys]]), keys)
 
     async def forget(self, keys: Sequence[bytes]) -> list[bool]:
-        gone = {row[0].bytes for row in await self._run(sql.FORGET, [[key.hex() for key in keys]])}
+        gone = {row[0].bytes for row in await self._run("forget", [[key.hex() for key in keys]])}
         return [key in gone for key in keys]
 
     async def mark(self, marks: Sequence[Mark]) -> list[bool]:
         first = list({mark.key: mark for mark in reversed(marks)}.values())
         # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
-        new = {row[0].bytes for row in await self._run(sql.MARK, rows.mark_columns(first), repeat=False)}
+        new = {row[0].bytes for row in await self._run("mark", rows.mark_columns(first), repeat=False)}
         answers = []
         for mark in marks:
             answers.append(mark.key in new)
@@ -68,28 +68,32 @@ class AsyncPostgresStore:
 
     async def unmark(self, marks: Sequence[Mark]) -> list[bool]:
         columns = [rows.keys_of(marks), [mark.token for mark in marks]]
-        gone = {row[0].bytes for row in await self._run(sql.UNMARK, columns)}
+        gone = {row[0].bytes for row in await self._run("unmark", columns)}
         return [mark.key in gone for mark in marks]
 
     async def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
-        return rows.found_marks(await self._run(sql.MARKS, [[key.hex() for key in keys]]), keys)
+        return rows.found_marks(await self._run("marks", [[key.hex() for key in keys]]), keys)
 
     async def purge(self, limit: int) -> int:
-        [(marks,)] = await self._run(sql.PURGE_MARKS, [limit])
-        [(records,)] = await self._run(sql.PURGE_RECORDS, [limit - marks])
+        [(marks,)] = await self._run("purge_marks", [limit])
+        [(records,)] = await self._run("purge_records", [limit - marks])
         return int(marks + records)
 
     async def stats(self) -> Stats:
-        records: dict[str, int] = dict(await self._run(sql.COUNT_RECORDS))  # type: ignore[arg-type]
-        [(live, marks, size)] = await self._run(sql.COUNT_MARKS)
+        records: dict[str, int] = dict(await self._run("count_records"))
+        [(live, marks, size)] = await self._run("count_marks")
         expired = records.pop(State.FREE, 0) + marks - live
         return Stats(marks=live, records=records, expired=expired, bytes=size)
 
     async def check(self) -> Health:
         await self.get([])
-        [(version, synchronous_commit, standby, writable)] = await self._run(sql.CHECK)
+        [(version, synchronous_commit, standby, writable)] = await self._run("check")
         if standby or not writable:
-            why = "is a standby; point the URL at the primary" if standby else "does not let this user write its tables"
+            why = (
+                "is a standby; point the URL at the primary"
+                if standby
+                else "does not let this user write its tables"
+            )
             raise StoreUnavailable(f"PostgreSQL at {self._target.shown} {why}")
         return Health(store="postgresql", version=version, details={"synchronous_commit": synchronous_commit})
 
@@ -105,19 +109,21 @@ class AsyncPostgresStore:
                 applied = {version for (version,) in await execute(connection, migrations.APPLIED)}
                 missing = [each for each in migrations.migrations() if each.version not in applied]
                 for migration in missing:
-                    await connection.execute(migration.text)  # type: ignore[arg-type]
+                    await connection.execute(migration.text)
                     await execute(connection, migrations.RECORD, [migration.version, migration.name])
                 return [migration.version for migration in missing]
 
     async def close(self) -> None:
         await self._pool.close()
 
-    async def _run(self, statement: str, parameters: Sequence[Any] = (), *, repeat: bool = True) -> list[tuple[Any, ...]]:
+    async def _run(
+        self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True
+    ) -> list[tuple[Any, ...]]:
         with translated(self._target.shown):
             for tries in range(1, _TRIES + 1):
                 try:
                     async with self._pool.connection() as connection:
-                        return await execute(connection, statement, parameters)
+                        return await execute(connection, statement(name), parameters)
                 except SCHEMA_MISSING:
                     if tries == _TRIES:
                         raise

@@ -35,7 +35,9 @@ class AsyncClient:
     def shown(self) -> str:
         return self._target.shown
 
-    async def call(self, name: str, groups: Sequence[tuple[list[bytes], list[bytes]]], *, repeat: bool) -> list[Any]:
+    async def call(
+        self, name: str, groups: Sequence[tuple[list[bytes], list[bytes]]], *, repeat: bool
+    ) -> list[Any]:
         """The script's answers for each group of keys, in order; all keys of a group live in one slot."""
         with translated(self._target.shown):
             if len(groups) == 1:

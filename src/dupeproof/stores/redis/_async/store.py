@@ -141,7 +141,9 @@ class AsyncRedisStore:
             for members in groups.values()
         ]
         answers: list[Any] = [None] * len(items)
-        for members, batch in zip(groups.values(), await self._client.call(name, calls, repeat=repeat), strict=True):
+        for members, batch in zip(
+            groups.values(), await self._client.call(name, calls, repeat=repeat), strict=True
+        ):
             for index, answer in zip(members, batch, strict=True):
                 answers[index] = answer
         return answers

@@ -1,0 +1,133 @@
+# Written by tools/twins.py from src/dupeproof/stores/postgres/_async/pool.py; change that file instead.
+"""A few connections, opened when needed, bounded in number and in how long they may keep silent.
+
+Not psycopg_pool: that one has worker threads which do not survive a fork, and hands out connections that died while
+idle unless it asks the server each time. Here a look at the socket is enough, and costs no round trip.
+"""
+
+import os
+import select
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import Connection
+
+from dupeproof.stores._sync.runtime import Turnstile, home
+from dupeproof.stores.postgres.faults import Timeout
+from dupeproof.stores.postgres.target import Target
+
+R = TypeVar("R")
+Rows = list[tuple[Any, ...]]
+_inherited: list[Any] = []
+"""Connections of the parent process: closing them here would end its sessions."""
+
+
+class Bounded(Connection[tuple[Any, ...]]):
+    """A connection on which waiting ends, also when the server hangs and no error ever comes."""
+
+    limit = 5.0
+
+    def wait(self, gen: Generator[Any, Any, R], *args: Any, **kwargs: Any) -> R:
+        return super().wait(_bounded(gen, time.monotonic() + self.limit), *args, **kwargs)
+
+
+class Pool:
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._home: object = None
+        self._pid = os.getpid()
+        self._idle: list[Bounded] = []
+        self._turnstile = Turnstile(target.pool)
+
+    @contextmanager
+    def connection(self) -> Iterator[Bounded]:
+        if self._home is not home():
+            self._forget()
+        if not self._turnstile.enter(self._target.timeout):
+            raise Timeout("all connections are taken")
+        try:
+            connection = self._reusable() or self._open()
+            try:
+                yield connection
+            except psycopg.Error:
+                if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                    _drop(connection)
+                raise
+            except BaseException:
+                _drop(connection)
+                raise
+            finally:
+                if not connection.closed:
+                    self._idle.append(connection)
+        finally:
+            self._turnstile.leave()
+
+    def close(self) -> None:
+        self._forget()
+
+    def _reusable(self) -> Bounded | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closed and not _readable(connection):
+                return connection
+            _drop(connection)
+        return None
+
+    def _open(self) -> Bounded:
+        connection = Bounded.connect(
+            self._target.conninfo,
+            autocommit=True,
+            prepare_threshold=None,
+            connect_timeout=max(2, round(self._target.timeout)),
+        )
+        connection.limit = self._target.timeout
+        return connection
+
+    def _forget(self) -> None:
+        """Start afresh: closed, in another loop, or in the child of a fork, where nothing of before is ours."""
+        for connection in self._idle:
+            if self._pid == os.getpid():
+                _drop(connection)
+            else:
+                _inherited.append(connection)
+        self._home, self._pid = home(), os.getpid()
+        self._idle, self._turnstile = [], Turnstile(self._target.pool)
+
+    def __del__(self) -> None:
+        if self._pid == os.getpid():
+            for connection in self._idle:
+                _drop(connection)
+
+
+def execute(connection: Bounded, statement: str, parameters: Sequence[Any] = ()) -> Rows:
+    cursor = connection.execute(statement, parameters)
+    return [] if cursor.description is None else cursor.fetchall()
+
+
+def _drop(connection: Bounded) -> None:
+    """Close without a word to the server or the loop; works for a broken connection and at exit too."""
+    connection.pgconn.finish()
+
+
+def _readable(connection: Bounded) -> bool:
+    """An idle connection has nothing to say. If it does, the server has closed it."""
+    poller = select.poll()
+    poller.register(connection.pgconn.socket, select.POLLIN)
+    return bool(poller.poll(0))
+
+
+def _bounded(gen: Generator[Any, Any, R], deadline: float) -> Generator[Any, Any, R]:
+    """The driver's conversation, given up at the deadline. The driver resumes it at short intervals for this."""
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > deadline:
+                raise Timeout("no answer in time")
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        result: R = end.value
+        return result

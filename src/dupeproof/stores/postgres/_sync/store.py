@@ -1,0 +1,141 @@
+# Written by tools/twins.py from src/dupeproof/stores/postgres/_async/store.py; change that file instead.
+"""The store over PostgreSQL: one statement per verb and batch, the server's clock, the schema made on first use."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dupeproof.core.outcomes import Outcome
+from dupeproof.core.records import (
+    ClaimRequest,
+    Fail,
+    Finish,
+    Found,
+    FoundMark,
+    Health,
+    Mark,
+    Release,
+    Renew,
+    Stats,
+)
+from dupeproof.core.states import State
+from dupeproof.errors import StoreUnavailable
+from dupeproof.stores.postgres import migrations, rows
+from dupeproof.stores.postgres._sync.pool import Pool, execute
+from dupeproof.stores.postgres.faults import CONNECTION_LOST, ROLLED_BACK, SCHEMA_MISSING, Timeout, translated
+from dupeproof.stores.postgres.statements import statement
+from dupeproof.stores.postgres.target import Target
+
+_TRIES = 5
+
+
+class PostgresStore:
+    """Records and marks in two tables; decisions in versioned functions of the database."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._pool = Pool(target)
+
+    def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
+        return rows.outcomes_of(self._run("claim", rows.claim_columns(requests)))
+
+    def finish(self, changes: Sequence[Finish]) -> list[bool]:
+        return rows.answers_of(self._run("finish", rows.finish_columns(changes)))
+
+    def fail(self, changes: Sequence[Fail]) -> list[bool]:
+        return rows.answers_of(self._run("fail", rows.fail_columns(changes)))
+
+    def release(self, changes: Sequence[Release]) -> list[bool]:
+        return rows.answers_of(self._run("release", rows.release_columns(changes)))
+
+    def renew(self, changes: Sequence[Renew]) -> list[bool]:
+        return rows.answers_of(self._run("renew", rows.renew_columns(changes)))
+
+    def get(self, keys: Sequence[bytes]) -> list[Found | None]:
+        return rows.found(self._run("get", [[key.hex() for key in keys]]), keys)
+
+    def forget(self, keys: Sequence[bytes]) -> list[bool]:
+        gone = {row[0].bytes for row in self._run("forget", [[key.hex() for key in keys]])}
+        return [key in gone for key in keys]
+
+    def mark(self, marks: Sequence[Mark]) -> list[bool]:
+        first = list({mark.key: mark for mark in reversed(marks)}.values())
+        # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
+        new = {row[0].bytes for row in self._run("mark", rows.mark_columns(first), repeat=False)}
+        answers = []
+        for mark in marks:
+            answers.append(mark.key in new)
+            new.discard(mark.key)
+        return answers
+
+    def unmark(self, marks: Sequence[Mark]) -> list[bool]:
+        columns = [rows.keys_of(marks), [mark.token for mark in marks]]
+        gone = {row[0].bytes for row in self._run("unmark", columns)}
+        return [mark.key in gone for mark in marks]
+
+    def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
+        return rows.found_marks(self._run("marks", [[key.hex() for key in keys]]), keys)
+
+    def purge(self, limit: int) -> int:
+        [(marks,)] = self._run("purge_marks", [limit])
+        [(records,)] = self._run("purge_records", [limit - marks])
+        return int(marks + records)
+
+    def stats(self) -> Stats:
+        records: dict[str, int] = dict(self._run("count_records"))
+        [(live, marks, size)] = self._run("count_marks")
+        expired = records.pop(State.FREE, 0) + marks - live
+        return Stats(marks=live, records=records, expired=expired, bytes=size)
+
+    def check(self) -> Health:
+        self.get([])
+        [(version, synchronous_commit, standby, writable)] = self._run("check")
+        if standby or not writable:
+            why = (
+                "is a standby; point the URL at the primary"
+                if standby
+                else "does not let this user write its tables"
+            )
+            raise StoreUnavailable(f"PostgreSQL at {self._target.shown} {why}")
+        return Health(store="postgresql", version=version, details={"synchronous_commit": synchronous_commit})
+
+    def schema(self) -> str:
+        return migrations.schema()
+
+    def migrate(self) -> list[int]:
+        """Bring the schema up to date; the versions that were applied now."""
+        with translated(self._target.shown):
+            with self._pool.connection() as connection, connection.transaction():
+                execute(connection, migrations.LOCK)
+                execute(connection, migrations.CREATE_LEDGER)
+                applied = {version for (version,) in execute(connection, migrations.APPLIED)}
+                missing = [each for each in migrations.migrations() if each.version not in applied]
+                for migration in missing:
+                    connection.execute(migration.text)
+                    execute(connection, migrations.RECORD, [migration.version, migration.name])
+                return [migration.version for migration in missing]
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _run(
+        self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True
+    ) -> list[tuple[Any, ...]]:
+        with translated(self._target.shown):
+            for tries in range(1, _TRIES + 1):
+                try:
+                    with self._pool.connection() as connection:
+                        return execute(connection, statement(name), parameters)
+                except SCHEMA_MISSING:
+                    if tries == _TRIES:
+                        raise
+                    self.migrate()
+                except Timeout:
+                    raise
+                except ROLLED_BACK:
+                    if tries == _TRIES:
+                        raise
+                except CONNECTION_LOST:
+                    # Once more, on a new connection: the server may have been restarted since the last call.
+                    if not repeat or tries > 1:
+                        raise
+            raise AssertionError

@@ -1,0 +1,8 @@
+"""The whole contract as one class to derive from: give it a store, and pytest runs every case on it."""
+
+from dupeproof.testing._async.batches import AsyncBatchCases, AsyncLifeCases, AsyncMarkCases
+from dupeproof.testing._async.claims import AsyncClaimCases
+
+
+class AsyncStoreConformance(AsyncClaimCases, AsyncBatchCases, AsyncMarkCases, AsyncLifeCases):
+    """Derive, override `make_store`, and run pytest."""

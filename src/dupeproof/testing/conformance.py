@@ -1,0 +1,13 @@
+"""The conformance suite for stores, sync and async.
+
+    class TestMyStore(StoreConformance):
+        def make_store(self):
+            return MyStore()
+
+needs pytest; the async one also pytest-asyncio in auto mode.
+"""
+
+from dupeproof.testing._async.conformance import AsyncStoreConformance
+from dupeproof.testing._sync.conformance import StoreConformance
+
+__all__ = ["AsyncStoreConformance", "StoreConformance"]
