@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b, sha256
 from typing import Any, NamedTuple
 
-from dupeproof.errors import KeyMissing
+from dupeproof.errors import ConfigError, KeyMissing
 from dupeproof.keys.canonical import MAX_DEPTH, canonical
 from dupeproof.keys.models import Partial, class_name
 from dupeproof.keys.names import DIGEST_SIZE
@@ -49,8 +49,13 @@ def fingerprint(
         left_out = parse_patterns(exclude, what="exclude")
         return sha256(canonical(_without(request, left_out, 0), name="request")).hexdigest()
     left_out = [] if exclude is VOLATILE else parse_patterns(exclude, what="exclude")
+    wanted = parse_patterns(include, what="include")
+    if not wanted:
+        raise ConfigError(
+            "include= names nothing, so all requests would be equal; name a path, or leave it away"
+        )
     chosen: dict[tuple[Any, ...], bytes] = {}
-    for pattern in parse_patterns(include, what="include"):
+    for pattern in wanted:
         path = ".".join(pattern)
         found = list(_matches(request, {pattern}, _Part((), (), request)))
         if not found:

@@ -10,6 +10,7 @@ from uuid import UUID
 import uuid_utils
 
 from dupeproof.errors import ConfigError, KeyInvalid, KeyMissing
+from dupeproof.keys.scalars import EXACT
 
 MAX_KEY_BYTES = 4096
 DIGEST_SIZE = 16
@@ -40,7 +41,9 @@ def check_key(key: object) -> str:
         and "\0" not in key
         and not key.isspace()
     ):
-        return key  # nearly every key; all else may take its time
+        return key  # nearly every key; what is neither this nor a small number may take its time
+    if type(key) is int and -EXACT <= key <= EXACT:
+        return int.__repr__(key)
     return _check_text(_key_text(key))
 
 

@@ -1,0 +1,130 @@
+"""The key of a call, taken from its arguments by name, path, template or function."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from dupeproof.errors import ConfigError, KeyInvalid, KeyMissing
+from dupeproof.keys.binding import binder, name_of, picker, signature_of
+from dupeproof.keys.canonical import canonical
+from dupeproof.keys.names import check_key, is_uuid
+from dupeproof.keys.paths import ABSENT, Pattern, follow, parse_path
+from dupeproof.keys.scalars import quote
+from dupeproof.keys.templates import parse_template
+
+KeySpec = str | Sequence[str] | Callable[..., object]
+KeyOf = Callable[[tuple[Any, ...], Mapping[str, Any]], str]
+
+_Text = tuple[str, bool]
+
+
+def compile_key(fn: Callable[..., object], spec: KeySpec) -> KeyOf:
+    """A function from (args, kwargs) to the key of that call of `fn`. What is wrong with `spec` shows now, not then.
+
+        "order_id"                         that argument
+        "order.id"                         a path into it: attributes, mapping items, list indexes
+        ["tenant", "order.id"]             several, as a JSON array
+        "{tenant}:{order.id}"              a template
+        lambda order, **_: order.id        a function given the same arguments
+
+    str, int and UUID stand for themselves, so 5 and "5" are one key. Other values (bool, date, Enum, dataclass…) are
+    written in canonical form behind an `@`, and text that starts with `@` gets a second one, so they never meet. A
+    float is refused: 0.1 + 0.2 is not 0.3, and a retry that computes it anew would miss. None, empty text and a path
+    that leads nowhere are KeyMissing. Different values never give the same key, whatever characters are in them.
+    """
+    if callable(spec):
+        return _from_function(spec)
+    given: object = spec
+    if not isinstance(given, str | list | tuple) or not given:
+        raise ConfigError(
+            f"key= must be a name, a list of names, a template or a function, got {given!r:.80}"
+        )
+    if not isinstance(spec, str):
+        return _from_many(fn, spec, _array)
+    if "{" not in spec and "}" not in spec:
+        return _from_one(fn, spec, "", "")
+    template = parse_template(spec)
+    if len(template.fields) == 1:
+        return _from_one(fn, template.fields[0], *template.texts)
+    return _from_many(fn, template.fields, lambda parts: template.fill([_marked(*part) for part in parts]))
+
+
+def _from_one(fn: Callable[..., object], path: str, before: str, after: str) -> KeyOf:
+    signature = signature_of(fn)
+    name, steps, label = _look_up(fn, signature, path)
+    pick = picker(signature, name)
+
+    def key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        value = pick(args, kwargs)
+        text, plain = _text(follow(value, steps) if steps else value, label)
+        return check_key(f"{before}{_marked(text, plain)}{after}")
+
+    return key
+
+
+def _from_many(fn: Callable[..., object], paths: Sequence[str], join: Callable[[list[_Text]], str]) -> KeyOf:
+    signature = signature_of(fn)
+    bind = binder(signature)
+    sources = [_look_up(fn, signature, path) for path in paths]
+
+    def key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        bound = bind(args, kwargs)
+        return check_key(join([_text(follow(bound[name], steps), label) for name, steps, label in sources]))
+
+    return key
+
+
+def _array(parts: list[_Text]) -> str:
+    return f"[{','.join([quote(text) if plain else text for text, plain in parts])}]"
+
+
+def _from_function(spec: Callable[..., object]) -> KeyOf:
+    if inspect.iscoroutinefunction(spec):
+        raise ConfigError(
+            f"key= {name_of(spec)} is an async function; a key must follow from the arguments at once"
+        )
+
+    def key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        return check_key(_marked(*_text(spec(*args, **kwargs), "what key= returned")))
+
+    return key
+
+
+def _look_up(fn: Callable[..., object], signature: inspect.Signature, path: str) -> tuple[str, Pattern, str]:
+    """The parameter a path starts from, the steps from there, and what errors call the path."""
+    name, *steps = parse_path(path, what="key=")
+    if name not in signature.parameters:
+        kinds = {parameter.kind: parameter.name for parameter in signature.parameters.values()}
+        rest = kinds.get(inspect.Parameter.VAR_KEYWORD)
+        hint = "" if rest is None else f"; for a value in **{rest} write '{rest}.{name}'"
+        have = ", ".join(signature.parameters) or "none"
+        raise ConfigError(
+            f"key= names {name!r}, which {name_of(fn)} does not take; its parameters are: {have}{hint}"
+        )
+    return name, tuple(steps), f"{'path' if steps else 'argument'} {path!r}"
+
+
+def _text(value: object, label: str) -> _Text:
+    """The text of a value, and whether the text stands for itself or is a canonical form."""
+    kind = type(value)
+    if kind is str or (isinstance(value, str) and not isinstance(value, Enum)):
+        text = str.__str__(value)
+        if not text or text.isspace():
+            raise KeyMissing(f"the key's {label} is empty; pass the id of the operation")
+        return text, True
+    if kind is int or is_uuid(value) or (isinstance(value, int) and not isinstance(value, bool | Enum)):
+        return check_key(value), True
+    if value is None or value is ABSENT:
+        found = "None" if value is None else "missing"
+        raise KeyMissing(f"the key's {label} is {found}; pass the id of the operation")
+    if isinstance(value, float):
+        raise KeyInvalid(
+            f"the key's {label} is a float, which seldom comes out equal twice; use int, str or Decimal"
+        )
+    return canonical(value, name=f"the key's {label}").decode(), False
+
+
+def _marked(text: str, plain: bool) -> str:
+    """Text and canonical forms side by side: a form starts with one `@`, text that starts so gets another."""
+    return f"@{text}" if plain == text.startswith("@") else text
