@@ -141,7 +141,7 @@ def test_a_path_that_leads_to_nothing_is_named(spec, order):
 @pytest.mark.parametrize("spec", ["order_id", "<{order_id}>", ["amount", "order_id"]])
 @pytest.mark.parametrize("value", [None, "", "\t"])
 def test_an_argument_that_is_nothing_is_named(spec, value):
-    with pytest.raises(KeyMissing, match="argument 'order_id' is (None|empty)"):
+    with pytest.raises(KeyMissing, match=r"argument 'order_id' is (None|empty)"):
         key(charge, spec, value)
 
 
