@@ -46,7 +46,7 @@ test-fast: $(DEV)
 lint: $(DEV)
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python tools/twins.py --check
 
 types: $(DEV)

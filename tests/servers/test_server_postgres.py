@@ -55,8 +55,8 @@ def test_a_paused_server_does_not_answer_until_resumed(own_postgres):
     assert server.ready()
 
 
-def test_a_wrong_password_is_refused(postgres_server):
-    user, _, rest = postgres_server.url.removeprefix("postgresql://").partition(":")
+def test_a_wrong_password_is_refused(own_postgres):
+    user, _, rest = own_postgres().url.removeprefix("postgresql://").partition(":")
     wrong = f"postgresql://{user}:wrong@{rest.partition('@')[2]}"
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(wrong)
