@@ -11,7 +11,8 @@ from dupeproof.core.codecs import Codec
 from dupeproof.core.protocols import AsyncStore, Store
 from dupeproof.errors import ConfigError, KeyInvalid
 from dupeproof.guards.functions import Returns, qualified_name
-from dupeproof.keys.arguments import KeySpec, bound_arguments, compile_key
+from dupeproof.keys.arguments import KeySpec, compile_key
+from dupeproof.keys.binding import bound_arguments
 from dupeproof.keys.fingerprints import digest, fingerprint
 from dupeproof.keys.names import check_key
 

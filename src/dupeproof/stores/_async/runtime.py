@@ -3,10 +3,13 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterable
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 sleep = asyncio.sleep
+Mutex = nullcontext
+"""Between two awaits a task has the loop to itself, so there is nothing to lock."""
 
 
 def home() -> object:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 sleep = time.sleep
+Mutex = threading.Lock
 _process = object()
 
 

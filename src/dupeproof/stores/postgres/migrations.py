@@ -5,7 +5,7 @@ from importlib.resources import files
 
 from msgspec import Struct
 
-LOCK = "SELECT pg_advisory_xact_lock(7310587041632154, 1)"
+LOCK = "SELECT pg_advisory_xact_lock(7310587041632154)"
 """Processes that start together make the schema one after the other; a transaction lock works behind a pooler."""
 CREATE_LEDGER = (
     "CREATE TABLE IF NOT EXISTS dupeproof_migrations "

@@ -7,16 +7,14 @@ from redis import exceptions as theirs
 
 from dupeproof.errors import StoreUnavailable
 
-CONNECTION_LOST = (
-    theirs.ConnectionError,
-    theirs.ClusterDownError,
-    theirs.TryAgainError,
-    theirs.RedisClusterException,
-    theirs.ClusterError,
-)
+NOT_RUN = (theirs.ClusterDownError, theirs.TryAgainError, theirs.BusyLoadingError, theirs.ReadOnlyError)
+"""The server said no before it did anything; the call can always be sent again."""
+REFUSED = (*NOT_RUN, theirs.AskError, theirs.MovedError, theirs.NoScriptError)
+"""The same, and where to go or what to send instead is known."""
+CONNECTION_LOST = (theirs.ConnectionError, theirs.ClusterError)
 """The command may or may not have been carried out; verbs that can be repeated are."""
 
-_ADVICE: list[tuple[type[Exception], str]] = [
+_ADVICE: list[tuple[type[Exception] | tuple[type[Exception], ...], str]] = [
     (theirs.AuthenticationError, "refused the user name or password; check the credentials in the URL"),
     (
         theirs.NoPermissionError,
@@ -27,8 +25,7 @@ _ADVICE: list[tuple[type[Exception], str]] = [
     (theirs.BusyLoadingError, "is still loading its data"),
     (theirs.TimeoutError, "did not answer in time"),
     (theirs.ConnectionError, "cannot be reached"),
-    (theirs.ClusterError, "has no working node for this key"),
-    (theirs.RedisClusterException, "cannot be reached as a cluster"),
+    ((theirs.ClusterError, theirs.ClusterDownError), "has no working node for this key"),
 ]
 
 

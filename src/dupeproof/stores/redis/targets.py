@@ -9,6 +9,9 @@ from dupeproof.errors import ConfigError
 from dupeproof.stores.urls import StoreURL
 
 Kind = Literal["single", "sentinel", "cluster"]
+Address = tuple[str, int]
+_MANY = 1 << 16
+"""Connections are opened as callers need them; the server's maxclients is the limit that counts."""
 _OPTIONS = {
     "timeout",
     "db",
@@ -23,7 +26,7 @@ _OPTIONS = {
 
 class Target(Struct, frozen=True):
     kind: Kind
-    hosts: list[tuple[str, int]]
+    hosts: list[Address]
     service: str
     """Name of the primary, for Sentinel."""
     timeout: float
@@ -45,7 +48,7 @@ def target(url: StoreURL) -> Target:
     tls: dict[str, Any] = {name: value for name, value in options.items() if name.startswith("ssl_")}
     if url.scheme.startswith("rediss"):
         tls["ssl"] = True
-    connection: dict[str, Any] = {"protocol": 2, **timeouts, **tls}
+    connection: dict[str, Any] = {"protocol": 2, "max_connections": _MANY, **timeouts, **tls}
     if password:
         connection["password"] = unquote(password)
     if user:
@@ -82,7 +85,7 @@ def _kind(scheme: str) -> Kind:
     return "cluster" if scheme.endswith("+cluster") else "single"
 
 
-def _host(text: str, default_port: int) -> tuple[str, int]:
+def _host(text: str, default_port: int) -> Address:
     host, colon, port = text.rpartition(":")
     if not colon or port.endswith("]"):
         host, port = text, str(default_port)

@@ -40,7 +40,7 @@ class AsyncStoreCase:
         raise NotImplementedError("return the store to test from make_store")
 
     @pytest.fixture
-    async def store(self, request: pytest.FixtureRequest) -> AsyncIterator[AsyncStore]:
+    async def store(self) -> AsyncIterator[AsyncStore]:
         store = await self.make_store()
         yield store
         await store.close()
@@ -59,7 +59,9 @@ async def claim(
     return outcome
 
 
-async def won(store: AsyncStore, key: bytes, promised: Terms | None = None, fingerprint: bytes = b"") -> bytes:
+async def won(
+    store: AsyncStore, key: bytes, promised: Terms | None = None, fingerprint: bytes = b""
+) -> bytes:
     """Claim a key that can be claimed; the token of the claim."""
     token = new_token()
     assert isinstance(await claim(store, key, token, promised, fingerprint), Won)
@@ -80,7 +82,9 @@ async def finish(
     return ours
 
 
-async def fail(store: AsyncStore, key: bytes, token: bytes, *, window: int = HOUR, dead: bool = False) -> bool:
+async def fail(
+    store: AsyncStore, key: bytes, token: bytes, *, window: int = HOUR, dead: bool = False
+) -> bool:
     [ours] = await store.fail([Fail(key, token, window, "ValueError", dead)])
     return ours
 
@@ -95,6 +99,8 @@ async def renew(store: AsyncStore, key: bytes, token: bytes, lease: int = HOUR) 
     return ours
 
 
-async def mark(seen_set: AsyncSeenSet, key: bytes, *, window: int = HOUR, token: bytes = b"", meta: bytes = b"") -> bool:
+async def mark(
+    seen_set: AsyncSeenSet, key: bytes, *, window: int = HOUR, token: bytes = b"", meta: bytes = b""
+) -> bool:
     [fresh] = await seen_set.mark([Mark(key, window, token, meta)])
     return fresh

@@ -47,7 +47,9 @@ class AsyncBatchCases(AsyncStoreCase):
         changes[500] = Finish(claims[500].key, new_token(), HOUR, b"", "raw")
         assert await store.finish(changes) == [number != 500 for number in range(1_000)]
         found = await store.get([each.key for each in claims])
-        assert [None if each is None else each.record.result for each in found[:3]] == [c.key for c in claims[:3]]
+        assert [None if each is None else each.record.result for each in found[:3]] == [
+            c.key for c in claims[:3]
+        ]
 
     async def test_every_verb_takes_many(self, store: AsyncStore) -> None:
         claims = [ClaimRequest(new_key(), new_token(), terms()) for _ in range(4)]
@@ -145,7 +147,9 @@ class AsyncMarkCases(AsyncStoreCase):
         await mark(seen_set, key, token=new_token())
         assert await seen_set.unmark([Mark(key, HOUR, token)]) == [False]
 
-    async def test_marks_and_records_of_one_key_live_apart(self, store: AsyncStore, seen_set: AsyncSeenSet) -> None:
+    async def test_marks_and_records_of_one_key_live_apart(
+        self, store: AsyncStore, seen_set: AsyncSeenSet
+    ) -> None:
         key = new_key()
         assert await mark(seen_set, key)
         assert await claim(store, key, new_token()) == outcomes.Won(1)
@@ -153,7 +157,9 @@ class AsyncMarkCases(AsyncStoreCase):
         await won(store, other)
         assert await mark(seen_set, other)
 
-    async def test_forgetting_removes_mark_and_record(self, store: AsyncStore, seen_set: AsyncSeenSet) -> None:
+    async def test_forgetting_removes_mark_and_record(
+        self, store: AsyncStore, seen_set: AsyncSeenSet
+    ) -> None:
         marked, claimed, both, neither = (new_key() for _ in range(4))
         await mark(seen_set, marked)
         token = await won(store, claimed)

@@ -19,7 +19,7 @@ from dupeproof.core.records import (
     Stats,
 )
 from dupeproof.stores.redis import layout
-from dupeproof.stores.redis._sync.client import Client
+from dupeproof.stores.redis._sync.client import ANYWHERE, Call, Client
 from dupeproof.stores.redis.faults import translated
 from dupeproof.stores.redis.targets import Target
 
@@ -89,12 +89,13 @@ class RedisStore:
 
     def stats(self) -> Stats:
         marks = 0
+        digests: list[bytes] = []
         situations: Counter[str] = Counter()
-        client = self._client.client()
         with translated(self._client.shown):
-            for _ in client.scan_iter(match=layout.MARKS, count=_SCAN):
-                marks += 1
-            digests = [key[-16:] for key in client.scan_iter(match=layout.RECORDS, count=_SCAN)]
+            for node in self._client.nodes():
+                for _ in node.scan_iter(match=layout.MARKS, count=_SCAN):
+                    marks += 1
+                digests += [key[-16:] for key in node.scan_iter(match=layout.RECORDS, count=_SCAN)]
         for start in range(0, len(digests), _SCAN):
             for found in self.get(digests[start : start + _SCAN]):
                 if found is not None:
@@ -102,18 +103,14 @@ class RedisStore:
         return Stats(marks=marks, records=dict(situations), expired=0)
 
     def check(self) -> Health:
-        self.unmark([])
-        client = self._client.client()
+        # A write that leaves nothing behind: a read-only replica or a missing right shows here.
+        self.mark([Mark(bytes(16), window=1)])
         with translated(self._client.shown):
-            client.set(layout.mark_key(bytes(16)), b"1", px=1)
-            info = client.info("server", **self._anywhere())
+            info = (self._client.nodes())[0].info("server")
         return Health(store="redis", version=str(info["redis_version"]), details={"mode": info["redis_mode"]})
 
     def close(self) -> None:
         self._client.close()
-
-    def _anywhere(self) -> dict[str, Any]:
-        return {"target_nodes": self._client.client().get_random_node()} if self._client.is_cluster else {}
 
     def _call(self, name: str, items: Sequence[T], args: Callable[[T], list[bytes]]) -> list[Any]:
         return self._run(name, items, _record_keys, args, digest=_key_of)
@@ -133,18 +130,19 @@ class RedisStore:
             return []
         groups: dict[int, list[int]] = {}
         for index, item in enumerate(items):
-            groups.setdefault(layout.tag(digest(item)) if self._client.is_cluster else 0, []).append(index)
+            tag = layout.tag(digest(item)) if self._client.is_cluster else ANYWHERE
+            groups.setdefault(tag, []).append(index)
         calls = [
-            (
+            Call(
+                tag,
                 [key for index in members for key in keys(items[index])],
                 [arg for index in members for arg in args(items[index])],
             )
-            for members in groups.values()
+            for tag, members in groups.items()
         ]
         answers: list[Any] = [None] * len(items)
-        for members, batch in zip(
-            groups.values(), self._client.call(name, calls, repeat=repeat), strict=True
-        ):
+        batches = self._client.call(name, calls, repeat=repeat)
+        for members, batch in zip(groups.values(), batches, strict=True):
             for index, answer in zip(members, batch, strict=True):
                 answers[index] = answer
         return answers

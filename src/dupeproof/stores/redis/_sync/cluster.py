@@ -1,0 +1,57 @@
+# Written by tools/twins.py from src/dupeproof/stores/redis/_async/cluster.py; change that file instead.
+"""Which node of a Redis Cluster serves which hash tag. With 64 tags that is a table of 64 entries.
+
+Not redis-py's RedisCluster: it repeats commands whose reply was lost, which would turn a mark of our own into a
+duplicate, and its async one fails when its first commands arrive together.
+"""
+
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from dupeproof.stores.redis.layout import TAGS
+from dupeproof.stores.redis.slots import served_by
+from dupeproof.stores.redis.targets import Address
+
+
+class Cluster:
+    def __init__(self, hosts: list[Address], options: dict[str, Any]) -> None:
+        self._hosts = hosts
+        self._options = options
+        self._nodes: dict[Address, Any] = {}
+        self._routes: dict[int, Address] = {}
+
+    def node_for(self, tag: int) -> Any:
+        if not self._routes:
+            self.refresh()
+        return self.node(self._routes[tag])
+
+    def node(self, address: Address) -> Any:
+        if address in self._nodes:
+            return self._nodes[address]
+        return self._nodes.setdefault(address, Redis(host=address[0], port=address[1], **self._options))
+
+    def nodes(self) -> list[Any]:
+        if not self._routes:
+            self.refresh()
+        return [self.node(address) for address in sorted(set(self._routes.values()))]
+
+    def refresh(self) -> None:
+        """Ask the nodes we know, then those of the URL, for the first usable picture of the cluster."""
+        known = dict.fromkeys([*self._routes.values(), *self._hosts])
+        failure: Exception | None = None
+        for address in known:
+            try:
+                slots = self.node(address).execute_command("CLUSTER SLOTS")
+                self._routes = {tag: served_by(tag, slots, address) for tag in TAGS}
+            except (RedisError, OSError) as exc:
+                failure = exc
+            else:
+                return
+        if failure is not None and not self._routes:
+            raise failure
+
+    def close(self) -> None:
+        for node in self._nodes.values():
+            node.close()

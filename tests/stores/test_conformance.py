@@ -1,0 +1,90 @@
+"""Every store passes the suite we ship, sync and async, on the real servers."""
+
+import pytest
+
+from dupeproof.stores import open_async_store, open_store
+from dupeproof.testing.conformance import AsyncStoreConformance, StoreConformance
+
+
+class Sync(StoreConformance):
+    url: str
+
+    def make_store(self):
+        return open_store(self.url)
+
+
+class Async(AsyncStoreConformance):
+    url: str
+
+    async def make_store(self):
+        return open_async_store(self.url)
+
+
+class Memory:
+    url = "memory://"
+
+
+class SQLite:
+    @pytest.fixture(autouse=True)
+    def _file(self, tmp_path):
+        self.url = f"sqlite:///{tmp_path}/dedup.db"
+
+
+class Redis:
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_url):
+        self.url = redis_url
+
+
+class RedisCluster:
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_cluster_url):
+        self.url = redis_cluster_url
+
+
+class RedisSentinel:
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_sentinel_url):
+        self.url = redis_sentinel_url
+
+
+class Postgres:
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres_module_url):
+        self.url = postgres_module_url
+
+
+class TestMemory(Memory, Sync): ...
+
+
+class TestAsyncMemory(Memory, Async): ...
+
+
+class TestSQLite(SQLite, Sync): ...
+
+
+class TestAsyncSQLite(SQLite, Async): ...
+
+
+class TestRedis(Redis, Sync): ...
+
+
+class TestAsyncRedis(Redis, Async): ...
+
+
+class TestRedisCluster(RedisCluster, Sync): ...
+
+
+class TestAsyncRedisCluster(RedisCluster, Async): ...
+
+
+class TestRedisSentinel(RedisSentinel, Sync): ...
+
+
+class TestAsyncRedisSentinel(RedisSentinel, Async): ...
+
+
+class TestPostgres(Postgres, Sync): ...
+
+
+class TestAsyncPostgres(Postgres, Async): ...
