@@ -162,13 +162,24 @@ def test_many_claims_are_kept_alive_at_once(durable_url):
         assert {once.get(f"k-{n}").attempt for n in range(20)} == {1}
 
 
-def test_the_heartbeat_thread_goes_away_when_idle(monkeypatch):
+def heartbeats() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "dupeproof-heartbeat"}
+
+
+def test_the_heartbeat_thread_goes_away_when_idle_and_comes_back_when_needed(monkeypatch):
     from dupeproof.guards._sync import runtime
 
     monkeypatch.setattr(runtime, "_IDLE_SECONDS", 0.05)
-    with Once("memory://", lease="100ms") as once:
+    before = heartbeats()
+    once = Once("memory://", lease="100ms")
+    for key in ("k1", "k2"):
+        once.run(key, lambda: 1)
+        eventually(lambda: heartbeats() <= before)
+
+
+def test_closing_ends_the_heartbeat_thread():
+    before = heartbeats()
+    with Once("memory://") as once:
         once.run("k", lambda: 1)
-        eventually(
-            lambda: not any(t.name == "dupeproof-heartbeat" and t.is_alive() for t in threading.enumerate())
-        )
-        once.run("k2", lambda: 1)
+        assert heartbeats() - before
+    eventually(lambda: heartbeats() <= before, seconds=5)

@@ -190,8 +190,11 @@ def test_an_awaitable_that_a_sync_guard_was_handed_never_counts_as_run():
     async def work() -> None:
         pytest.fail("ran")
 
+    def start():
+        return work()
+
     with pytest.raises(ConfigError, match="AsyncOnce"):
-        once.run("k", lambda: work())
+        once.run("k", start)
     assert once.get("k").state == "failed"
 
 

@@ -177,8 +177,8 @@ def test_a_codec_of_ones_own():
 async def test_async_replays_are_typed_too(any_url):
     async with AsyncOnce(any_url) as once:
 
-        @once(key="id")
-        async def receipt(id: str) -> Receipt:
-            return Receipt(id, [1])
+        @once(key="number")
+        async def receipt(number: str) -> Receipt:
+            return Receipt(number, [1])
 
         assert await receipt("r") == await receipt("r") == Receipt("r", [1])
