@@ -71,8 +71,8 @@ class Heartbeat:
         while True:
             with self._changed:
                 delay = self._pulse.delay(time.monotonic())
-                woken = self._changed.wait(_IDLE_SECONDS if delay is None else delay)
-                if not self._pulse and (self._stopped or not woken):
+                woken = not self._stopped and self._changed.wait(_IDLE_SECONDS if delay is None else delay)
+                if not self._pulse and not woken:
                     self._thread = None
                     return
                 now = time.monotonic()
