@@ -1,3 +1,3 @@
 """Which plugins the tests run with."""
 
-pytest_plugins = ["plugins.selection", "plugins.servers", "plugins.summary"]
+pytest_plugins = ["plugins.selection", "plugins.servers", "plugins.stores", "plugins.summary"]

@@ -60,6 +60,8 @@ class JsonCodec:
             raise Unstorable("the stored value is not of the annotated type") from exc
 
     def prepare(self, returns: Any) -> None:
+        if returns is Any or returns in self._decoders:
+            return
         try:
             for custom in _custom_types(returns):
                 if not _is_pydantic(custom):

@@ -2,8 +2,10 @@
 
 import functools
 import inspect
+import sys
 import typing
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,22 +22,43 @@ def qualified_name(fn: Callable[..., object], override: str | None = None) -> st
     qualname: str | None = getattr(fn, "__qualname__", None)
     if qualname is None:
         raise ConfigError(f"a {type(fn).__name__} object has no name of its own; pass name=")
-    return f"{fn.__module__}.{qualname}"
+    return f"{_module_name(fn.__module__)}.{qualname}"
+
+
+def _module_name(module: str) -> str:
+    """The module's name, also for a program run by `python -m` or as a script: the same function, the same keys."""
+    if module != "__main__":
+        return module
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return str(spec.name).removesuffix(".__main__")
+    return Path(getattr(main, "__file__", module)).stem
 
 
 def check_kind(fn: Callable[..., object], *, is_async: bool) -> None:
-    """Refuse, before anything runs, a function the guard could not run once and replay."""
+    """Refuse to decorate what the guard could not run once and replay."""
+    check_callable(fn, is_async=is_async)
+    if is_async and not _is_coroutine_function(fn):
+        raise ConfigError(f"{_title(fn)} is not async; guard it with Once, or make it `async def`")
+
+
+def check_callable(fn: Callable[..., object], *, is_async: bool) -> None:
+    """Refuse to call what could not be run once and replayed; a lambda may still return an awaitable."""
     if not callable(fn):
-        raise ConfigError(f"expected a function, got {type(fn).__name__}")
+        raise ConfigError(
+            f"expected a function, got {type(fn).__name__}; write @once(key=…) or run(key, function)"
+        )
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise ConfigError(
             f"{_title(fn)} is a generator; its values cannot be replayed, return a list instead"
         )
-    coroutine = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
-    if coroutine and not is_async:
+    if not is_async and _is_coroutine_function(fn):
         raise ConfigError(f"{_title(fn)} is async; guard it with AsyncOnce instead of Once")
-    if is_async and not coroutine and inspect.isfunction(inspect.unwrap(fn)):
-        raise ConfigError(f"{_title(fn)} is not async; guard it with Once, or make it `async def`")
+
+
+def _is_coroutine_function(fn: Callable[..., object]) -> bool:
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
 
 def return_type(fn: Callable[..., object]) -> Any:

@@ -1,5 +1,6 @@
 """Store URLs: parsed once, options checked, secrets never shown."""
 
+import re
 from collections.abc import Iterable
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
@@ -9,6 +10,7 @@ from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError
 
 DEFAULT_TIMEOUT = "5s"
+_NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
 
 class StoreURL(Struct, frozen=True):
@@ -29,7 +31,8 @@ class StoreURL(Struct, frozen=True):
     @property
     def timeout(self) -> float:
         """Seconds after which a store that does not answer counts as down."""
-        return milliseconds(self.options.get("timeout", DEFAULT_TIMEOUT), name="timeout") / 1_000
+        given = self.options.get("timeout", DEFAULT_TIMEOUT)
+        return milliseconds(float(given) if _NUMBER.fullmatch(given) else given, name="timeout") / 1_000
 
     def __str__(self) -> str:
         return redact(urlunsplit(self.parts))

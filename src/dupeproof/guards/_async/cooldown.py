@@ -55,11 +55,11 @@ class AsyncCooldown:
         self._slots: AsyncSeenSet = self._store
         self._names = SlotNames(namespace)
 
-    def allow(self, entity: Key, action: Key, *, within: Duration, data: object = None) -> AsyncSlot:
+    def allow(self, entity: Key, action: Key, within: Duration, data: object = None) -> AsyncSlot:
         """True once per `within`, judged by the store's clock; with `data`, once for each different data."""
         return AsyncSlot(self._slots, self._names.mark(entity, action, within, data))
 
-    async def clear(self, entity: Key, action: Key, *, data: object = None) -> bool:
+    async def clear(self, entity: Key, action: Key, data: object = None) -> bool:
         """Open the slot again, whoever took it. True when it was taken."""
         [taken] = await self._store.forget([self._names.digest(entity, action, data)])
         return taken

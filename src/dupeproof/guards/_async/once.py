@@ -20,7 +20,7 @@ from dupeproof.guards._async.claims import AsyncClaim, AsyncEngine
 from dupeproof.guards._async.runtime import IS_ASYNC, Heartbeat, settle
 from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.entries import Entry, make_entry
-from dupeproof.guards.functions import Returns, check_kind
+from dupeproof.guards.functions import Returns, check_callable, check_kind
 from dupeproof.guards.options import (
     Call,
     FingerprintSpec,
@@ -168,6 +168,7 @@ class AsyncOnce:
         self, key: Key, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
     ) -> Result[R]:
         """Like `run`, and tells whether the value is a replay and which attempt made it."""
+        check_callable(fn, is_async=IS_ASYNC)
         returns = Returns(fn, self._codec)
         compared = value_fingerprint([args, kwargs])
         return await _attempt(self._claim(check_key(key), compared, returns=returns()), fn, *args, **kwargs)

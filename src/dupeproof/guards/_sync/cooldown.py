@@ -54,13 +54,13 @@ class Cooldown:
         self._slots: SeenSet = self._store
         self._names = SlotNames(namespace)
 
-    def allow(self, entity: Key, action: Key, *, within: Duration, data: object = None) -> Slot:
+    def allow(self, entity: Key, action: Key, within: Duration, data: object = None) -> Slot:
         """True once per `within`, judged by the store's clock; with `data`, once for each different data."""
         mark = self._names.mark(entity, action, within, data)
         [free] = self._slots.mark([mark])
         return Slot(free, self._slots, mark)
 
-    def clear(self, entity: Key, action: Key, *, data: object = None) -> bool:
+    def clear(self, entity: Key, action: Key, data: object = None) -> bool:
         """Open the slot again, whoever took it. True when it was taken."""
         return self._store.forget([self._names.digest(entity, action, data)])[0]
 

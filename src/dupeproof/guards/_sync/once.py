@@ -21,7 +21,7 @@ from dupeproof.guards._sync.claims import Claim, Engine
 from dupeproof.guards._sync.runtime import IS_ASYNC, Heartbeat, settle
 from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.entries import Entry, make_entry
-from dupeproof.guards.functions import Returns, check_kind
+from dupeproof.guards.functions import Returns, check_callable, check_kind
 from dupeproof.guards.options import (
     Call,
     FingerprintSpec,
@@ -167,6 +167,7 @@ class Once:
 
     def attempt(self, key: Key, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Result[R]:
         """Like `run`, and tells whether the value is a replay and which attempt made it."""
+        check_callable(fn, is_async=IS_ASYNC)
         returns = Returns(fn, self._codec)
         compared = value_fingerprint([args, kwargs])
         return _attempt(self._claim(check_key(key), compared, returns=returns()), fn, *args, **kwargs)

@@ -45,9 +45,11 @@ class Heartbeat:
         self._pulse = Pulse()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._stopped = False
 
     def watch(self, claim: Beating) -> None:
         with self._changed:
+            self._stopped = False
             sooner = self._pulse.add(claim, time.monotonic())
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._beat, name="dupeproof-heartbeat", daemon=True)
@@ -62,13 +64,14 @@ class Heartbeat:
     def stop(self) -> None:
         with self._changed:
             self._pulse.clear()
+            self._stopped = True
             self._changed.notify()
 
     def _beat(self) -> None:
         while True:
             with self._changed:
                 delay = self._pulse.delay(time.monotonic())
-                woken = self._changed.wait(_IDLE_SECONDS if delay is None else delay)
+                woken = not self._stopped and self._changed.wait(_IDLE_SECONDS if delay is None else delay)
                 if not self._pulse and not woken:
                     self._thread = None
                     return

@@ -1,0 +1,101 @@
+"""What type checkers must see of the public interface. Checked, never run."""
+
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, assert_type
+
+from dupeproof import AsyncCooldown, AsyncOnce, Cooldown, Once
+from dupeproof.guards.decorated import Guarded
+from dupeproof.guards.results import DeadCall, Result
+from dupeproof.keys import content_id, fingerprint, new_id
+
+
+@dataclass
+class Receipt:
+    order_id: str
+    amount: int
+
+
+def note(call: DeadCall) -> None:
+    assert_type(call.error, Exception | None)
+
+
+once = Once(
+    "sqlite:///dedup.db",
+    namespace="billing",
+    window="24h",
+    lease=timedelta(seconds=60),
+    on_busy="wait",
+    wait=10,
+    on_abandoned="hold",
+    max_attempts=3,
+    on_dead=note,
+    on_store_down="raise",
+    events=[print],
+)
+aonce = AsyncOnce("redis://localhost", window=3600.5)
+
+
+@once(key="order_id")
+def charge(order_id: str, amount: int = 0, *, currency: str = "EUR") -> Receipt:
+    return Receipt(order_id, amount)
+
+
+@aonce(key=["order_id", "amount"], fingerprint=False, name="charge")
+async def acharge(order_id: str, amount: int) -> Receipt:
+    return Receipt(order_id, amount)
+
+
+class Shop:
+    @once(key="order.id")
+    def pay(self, order: Receipt) -> int:
+        return order.amount
+
+
+def sync_names() -> None:
+    assert_type(charge("o-1", 500, currency="USD"), Receipt)
+    assert_type(charge.key_for("o-1", 500), str)
+    assert_type(Shop().pay(Receipt("o-1", 5)), int)
+    charge("o-1", "500")  # type: ignore[arg-type]
+    charge()  # type: ignore[call-arg]
+    assert_type(once.seen("a", meta={"from": "eu-1"}), bool)
+    assert_type(once.fresh([Receipt("a", 1)], key=lambda receipt: receipt.order_id), list[Receipt])
+    assert_type(once.run("k", charge, "o-1", 5), Receipt)
+    assert_type(once.attempt("k", max, 1, 2), Result[int])
+    once.run("k", charge, 5)  # type: ignore[arg-type]
+    with once.claim("k", fingerprint={"a": 1}) as claim:
+        if claim.won:
+            claim.result = 5
+    assert_type(once.forget("k"), bool)
+    assert_type(once.resolve("k", result=None), bool)
+    assert_type(once.purge(), int)
+    guarded: Guarded[Any, Receipt] = charge
+    assert guarded.__name__ == "charge"
+
+
+async def async_names() -> None:
+    assert_type(await acharge("o-1", 500), Receipt)
+    pending: Coroutine[Any, Any, Receipt] = acharge("o-1", 500)
+    assert_type(await pending, Receipt)
+    assert_type(acharge.key_for("o-1", 500), str)
+    assert_type(await aonce.run("k", acharge, "o-1", 5), Receipt)
+    assert_type(await aonce.attempt("k", acharge, "o-1", 5), Result[Receipt])
+    assert_type(await aonce.seen("a"), bool)
+    assert_type(await aonce.fresh([1, 2]), list[int])
+    async with aonce.claim("k") as claim:
+        assert_type(claim.won, bool)
+    async with AsyncCooldown("memory://").allow("user:1", "mail", within="5m") as allowed:
+        assert_type(allowed, bool)
+
+
+def cooldown_names() -> None:
+    cooldown = Cooldown("memory://")
+    with cooldown.allow("user:1", "mail", within="5m", data={"a": 1}) as allowed:
+        assert int(allowed) in (0, 1)
+    assert_type(cooldown.clear("user:1", "mail"), bool)
+
+
+assert_type(new_id("orders"), str)
+assert_type(content_id({"a": 1}, context={"user": 1}, namespace="orders"), str)
+assert_type(fingerprint({"a": 1}, include=["a"]), str)
