@@ -89,7 +89,8 @@ BEGIN
                 -- The same claim again, after a lost reply.
                 verdict := 'won';
                 UPDATE dupeproof_records AS d
-                SET lease_until = until, expires_at = CASE WHEN d.hold THEN 'infinity' ELSE gone END
+                SET lease_until = until,
+                    expires_at = CASE WHEN d.hold THEN 'infinity' ELSE until + dupeproof_ms_v1(windows[place]) END
                 WHERE d.key = r.key AND d.token = r.token AND d.state = 'running';
             ELSIF limits[place] > 0 AND r.attempt >= limits[place] THEN
                 verdict := 'dead'; flag := true;
