@@ -1,8 +1,8 @@
 """Random sequences of store verbs, and answers in a form in which two stores can be compared."""
 
+import random
 import time
 
-from hypothesis import strategies as st
 from msgspec import structs
 
 from dupeproof.core.outcomes import Busy
@@ -13,31 +13,47 @@ PAUSE = 0.004
 """After anything that lasts a millisecond: by any clock it is over, and nothing is ever at the edge."""
 LETTERS = "ab"
 
-key = st.sampled_from("xxxy")
-letter = st.sampled_from(LETTERS)
-lasting = st.sampled_from([SHORT, LONG, LONG, LONG])
-fingerprint = st.sampled_from([b"", b"", b"f" * 16, b"g" * 16])
-claim = st.tuples(
-    st.just("claim"), key, letter, lasting, lasting, st.booleans(), st.sampled_from([0, 0, 1, 2]), fingerprint
-)
-finish = st.tuples(st.just("finish"), key, letter, lasting, st.sampled_from([b"", b"1", b"\x00\xff" * 40]))
-resolve = st.tuples(st.just("resolve"), key, letter, letter, lasting)
-fail = st.tuples(st.just("fail"), key, letter, lasting, st.booleans())
-release = st.tuples(st.just("release"), key, letter, lasting)
-renew = st.tuples(st.just("renew"), key, letter, lasting, lasting)
-mark = st.tuples(
-    st.just("mark"), key, lasting, st.sampled_from(["", *LETTERS]), st.sampled_from([b"", b"{}"])
-)
-unmark = st.tuples(st.just("unmark"), key, st.sampled_from(["", *LETTERS]))
-look = st.tuples(st.sampled_from(["get", "marks", "forget"]), key)
-CHANGES = (claim, claim, claim, finish, resolve, fail, release, renew, mark, unmark, look)
+WEIGHTS = {
+    "claim": 9, "finish": 3, "resolve": 2, "fail": 4, "release": 2, "renew": 2, "mark": 3, "unmark": 2,
+    "get": 2, "marks": 1, "forget": 1,
+}  # fmt: skip
+BATCHED = ("claim", "finish", "mark")
 
-# One call is a batch of one verb; most have one item, some several, on the same key too.
-steps = st.lists(
-    st.one_of(*(st.lists(change, min_size=1, max_size=3) if change in (claim, finish, mark) else st.lists(change, min_size=1, max_size=1) for change in CHANGES)),
-    min_size=15,
-    max_size=40,
-)  # fmt: skip
+
+def lasting():
+    """Most things last; a quarter is over at once."""
+    return random.choice([SHORT, LONG, LONG, LONG])
+
+
+def step():
+    """One batch of one verb. Few keys and tokens, so that most verbs meet a record they can do something to."""
+    [verb] = random.choices(list(WEIGHTS), list(WEIGHTS.values()))
+    size = random.choice([1, 1, 1, 2, 3]) if verb in BATCHED else 1
+    return [(verb, random.choice("xxxy"), *details(verb)) for _ in range(size)]
+
+
+def details(verb):
+    token = random.choice(LETTERS)
+    match verb:
+        case "claim":
+            fingerprint = random.choice([b"", b"", b"f" * 16, b"f" * 16, b"g" * 16])
+            limit = random.choice([0, 0, 1, 2])
+            return token, lasting(), lasting(), random.random() < 0.3, limit, fingerprint
+        case "finish":
+            return token, lasting(), random.choice([b"", b"1", b"\x00\xff" * 40])
+        case "resolve":
+            return token, random.choice(LETTERS), lasting()
+        case "fail":
+            return token, lasting(), random.random() < 0.3
+        case "release":
+            return token, lasting()
+        case "renew":
+            return token, lasting(), lasting()
+        case "mark":
+            return lasting(), random.choice(["", *LETTERS]), random.choice([b"", b"{}"])
+        case "unmark":
+            return (random.choice(["", *LETTERS]),)
+    return ()
 
 
 class Names:
