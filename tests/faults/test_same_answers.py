@@ -10,7 +10,7 @@ from dupeproof.stores import open_store
 from support import verbs
 from support.stores import on
 
-SECONDS = float(os.environ.get("SAME_ANSWERS_SECONDS", "6"))
+SECONDS = float(os.environ.get("SAME_ANSWERS_SECONDS", "3"))
 LENGTH = 30
 
 
