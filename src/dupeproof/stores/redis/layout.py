@@ -75,6 +75,18 @@ def renew_args(change: Renew) -> list[bytes]:
     return [_RENEW.pack(change.token, change.lease, change.window)]
 
 
+def mark_commands(marks: Sequence[Mark]) -> list[bytes]:
+    """SET … NX PX decides by itself, so marks need no script. Most have nothing but their key to say."""
+    commands = []
+    for mark in marks:
+        window, value = b"%d" % mark.window, mark_value(mark)
+        commands.append(
+            b"*6\r\n$3\r\nSET\r\n$21\r\n%b\r\n$%d\r\n%b\r\n$2\r\nNX\r\n$2\r\nPX\r\n$%d\r\n%b\r\n"
+            % (mark_key(mark.key), len(value), value, len(window), window)
+        )
+    return commands
+
+
 def mark_value(mark: Mark) -> bytes:
     if not mark.token and not mark.meta:
         return _PLAIN_MARK  # a small number is shared by the server and costs no memory
@@ -83,6 +95,15 @@ def mark_value(mark: Mark) -> bytes:
 
 def mark_head(mark: Mark) -> bytes:
     return bytes([len(mark.token)]) + mark.token
+
+
+def unmark_args(mark: Mark) -> list[bytes]:
+    return [mark_head(mark)]
+
+
+def info(reply: bytes) -> dict[str, str]:
+    lines = reply.decode(errors="replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
 
 
 def outcome(answer: Sequence[Any]) -> Outcome:
