@@ -1,0 +1,5 @@
+"""`dupeproof demo`."""
+
+
+def demo() -> None:
+    """Demo."""
