@@ -259,7 +259,7 @@ FORKING = """
 import os, sys
 from dupeproof.cleanup import Purger
 
-purger = Purger(sys.argv[1], every="1ms")
+purger = Purger(sys.argv[1], every="1h")
 purger.start()
 while purger.last is None:
     pass
