@@ -1,0 +1,44 @@
+"""`dupeproof resolve`: close a held, abandoned, failed or dead key by hand."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from dupeproof import ConfigError, Once
+from dupeproof.cli.output import NotFound, say
+from dupeproof.cli.target import KeyAfterUrl, Namespace, UrlOrKey, url_and_key
+
+
+def resolve(
+    first: UrlOrKey = None,
+    second: KeyAfterUrl = None,
+    *,
+    namespace: Namespace = "default",
+    result: Annotated[
+        str, typer.Option("--result", metavar="JSON", help="What later callers are given, as JSON.")
+    ] = "null",
+    window: Annotated[str, typer.Option("--window", help="How long the key is remembered from now.")] = "24h",
+) -> None:
+    """Say that the work of a key was done, with this result. Its former owner can no longer finish it.
+
+    Look first whether the effect really happened; if it did not, forget the key instead. A key that is being worked
+    on is refused. Exit code 1 when there is nothing to resolve.
+    """
+    url, key = url_and_key(first, second)
+    value = _value(result)
+    with Once(url, namespace=namespace, window=window) as once:
+        if not once.resolve(key, result=value):
+            raise NotFound(
+                f"there is nothing to resolve: the key is unknown or done in namespace {namespace}"
+            )
+    say("resolved")
+
+
+def _value(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as exc:
+        raise ConfigError(
+            f"--result is not JSON ({exc}); a text needs its quotes: --result '\"paid\"'"
+        ) from exc
