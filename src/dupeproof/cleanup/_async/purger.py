@@ -34,7 +34,7 @@ class AsyncPurger:
         store: str | AsyncStore,
         *,
         every: Duration = "15m",
-        batch: int = 1_000,
+        batch: int = 5_000,
         pause: float = 0.5,
         events: Iterable[Listener] = (),
     ) -> None:

@@ -35,7 +35,7 @@ class Purger:
         store: str | Store,
         *,
         every: Duration = "15m",
-        batch: int = 1_000,
+        batch: int = 5_000,
         pause: float = 0.5,
         events: Iterable[Listener] = (),
     ) -> None:

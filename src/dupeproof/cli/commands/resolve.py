@@ -19,20 +19,21 @@ def resolve(
         str, typer.Option("--result", metavar="JSON", help="What later callers are given, as JSON.")
     ] = "null",
     window: Annotated[str, typer.Option("--window", help="How long the key is remembered from now.")] = "24h",
+    reopen: Annotated[bool, typer.Option("--reopen", help="It was not done: let it run again.")] = False,
 ) -> None:
-    """Say that the work of a key was done, with this result. Its former owner can no longer finish it.
+    """Say that the work of a key was done, with this result, or with --reopen that it was not.
 
-    Look first whether the effect really happened; if it did not, forget the key instead. A key that is being worked
-    on is refused. Exit code 1 when there is nothing to resolve.
+    Look first whether the effect really happened. Either way its former owner can no longer finish it. A key that is
+    being worked on is refused. Exit code 1 when there is nothing to resolve.
     """
     url, key = url_and_key(first, second)
     value = _value(result)
     with Once(url, namespace=namespace, window=window) as once:
-        if not once.resolve(key, result=value):
+        if not (once.reopen(key) if reopen else once.resolve(key, result=value)):
             raise NotFound(
                 f"there is nothing to resolve: the key is unknown or done in namespace {namespace}"
             )
-    say("resolved")
+    say("reopened" if reopen else "resolved")
 
 
 def _value(text: str) -> Any:

@@ -92,7 +92,7 @@ class Dupeproof(Consumer):
         if self.ledger.has_charge(message.order_id):
             self.once.resolve(message.order_id)
         else:
-            self.once.forget(message.order_id)
+            self.once.reopen(message.order_id)
             self._run(message)
 
 

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -14,12 +15,16 @@ from dupeproof.errors import ConfigError, StoreUnavailable
 SCHEMA = files(__package__).joinpath("schema.sql").read_text()
 SYNCHRONOUS = ("normal", "full", "extra")
 _TABLES = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'dupeproof_%'"
-_inherited: list[sqlite3.Connection | None] = []
-"""Connections made before a fork. SQLite forbids a child to use them, and closing them would be a use."""
+_open_databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
 
 class Database:
-    """The connection and the lock around it. Safe to carry over a fork: the child opens its own."""
+    """The connection and the lock around it.
+
+    Safe to carry over a fork, but only because nothing is: SQLite counts its locks per process and inode, so a child
+    that inherits an open file believes in locks it does not have, and loses writes when the parent closes. All
+    connections are closed before a fork and opened again, on either side, by whoever uses them next.
+    """
 
     def __init__(self, path: Path, *, synchronous: str, timeout: float) -> None:
         if synchronous not in SYNCHRONOUS:
@@ -27,18 +32,11 @@ class Database:
         self.path = path
         self._synchronous = synchronous
         self._timeout = timeout
-        self._start()
-
-    def _start(self) -> None:
-        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        if self._pid != os.getpid():
-            _inherited.append(self._connection)
-            self._start()
         if not self._lock.acquire(timeout=self._timeout):
             raise StoreUnavailable(f"{self.path}: other threads kept the database for {self._timeout:g} s")
         try:
@@ -56,17 +54,24 @@ class Database:
             yield connection
 
     def close(self) -> None:
-        if self._pid == os.getpid():
-            with self._lock:
-                if self._connection is not None:
-                    self._connection.close()
-                    self._connection = None
+        with self._lock:
+            self._let_go()
+
+    def before_fork(self) -> None:
+        self._lock.acquire()
+        self._let_go()
+
+    def after_fork(self) -> None:
+        self._lock.release()
 
     def __del__(self) -> None:
-        # Forgetting to close is fine; a connection of the parent process stays untouched.
-        if getattr(self, "_connection", None) is not None and self._pid == os.getpid():
-            assert self._connection is not None
-            self._connection.close()
+        # Forgetting to close is fine.
+        self._let_go()
+
+    def _let_go(self) -> None:
+        connection, self._connection = getattr(self, "_connection", None), None
+        if connection is not None:
+            connection.close()
 
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -81,6 +86,7 @@ class Database:
         except BaseException:
             connection.close()
             raise
+        _open_databases.add(self)
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -139,3 +145,24 @@ def _advice(exc: sqlite3.Error, timeout: float) -> str:
             return "the disk is full"
         case _:
             return str(exc)
+
+
+class _Forking:
+    """Every database locked and closed while the process forks. One fork at a time: the interpreter sees to that."""
+
+    def __init__(self) -> None:
+        self._held: list[Database] = []
+
+    def before(self) -> None:
+        self._held = list(_open_databases)
+        for database in self._held:
+            database.before_fork()
+
+    def after(self) -> None:
+        held, self._held = self._held, []
+        for database in held:
+            database.after_fork()
+
+
+_forking = _Forking()
+os.register_at_fork(before=_forking.before, after_in_parent=_forking.after, after_in_child=_forking.after)

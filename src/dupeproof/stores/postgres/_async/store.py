@@ -76,6 +76,8 @@ class AsyncPostgresStore:
 
     async def purge(self, limit: int) -> int:
         [(marks,)] = await self._run("purge_marks", [limit])
+        if marks == limit:
+            return limit
         [(records,)] = await self._run("purge_records", [limit - marks])
         return int(marks + records)
 

@@ -77,6 +77,8 @@ class PostgresStore:
 
     def purge(self, limit: int) -> int:
         [(marks,)] = self._run("purge_marks", [limit])
+        if marks == limit:
+            return limit
         [(records,)] = self._run("purge_records", [limit - marks])
         return int(marks + records)
 
