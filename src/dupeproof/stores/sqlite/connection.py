@@ -4,26 +4,27 @@ import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from dupeproof.errors import ConfigError, StoreUnavailable
 
 SCHEMA = files(__package__).joinpath("schema.sql").read_text()
 SYNCHRONOUS = ("normal", "full", "extra")
 _TABLES = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'dupeproof_%'"
-_open_databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
+_inherited: list[sqlite3.Connection | None] = []
+"""Connections that were in use during a fork. SQLite forbids a child to use them, and closing them would be a use."""
 
 
 class Database:
-    """The connection and the lock around it.
+    """The connection and the lock around it. Safe to carry over a fork: it is closed for that moment.
 
-    Safe to carry over a fork, but only because nothing is: SQLite counts its locks per process and inode, so a child
-    that inherits an open file believes in locks it does not have, and loses writes when the parent closes. All
-    connections are closed before a fork and opened again, on either side, by whoever uses them next.
+    A child that opens a connection of its own is not enough. SQLite keeps book per process of who has which file
+    open, the child inherits that book without the locks it tells of, and the parent, seeing nobody else, removes
+    the log the child is writing to when it closes: what the child has committed is then gone.
     """
 
     def __init__(self, path: Path, *, synchronous: str, timeout: float) -> None:
@@ -32,11 +33,19 @@ class Database:
         self.path = path
         self._synchronous = synchronous
         self._timeout = timeout
+        self._start()
+        _databases[id(self)] = self
+
+    def _start(self) -> None:
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
+        if self._pid != os.getpid():
+            _inherited.append(self._connection)
+            self._start()
         if not self._lock.acquire(timeout=self._timeout):
             raise StoreUnavailable(f"{self.path}: other threads kept the database for {self._timeout:g} s")
         try:
@@ -54,24 +63,31 @@ class Database:
             yield connection
 
     def close(self) -> None:
-        with self._lock:
-            self._let_go()
+        if self._pid == os.getpid():
+            with self._lock:
+                self._close()
 
-    def before_fork(self) -> None:
-        self._lock.acquire()
-        self._let_go()
+    def enter_fork(self) -> bool:
+        """Close and keep the lock until `leave_fork`. False when a thread does not give up the connection in time."""
+        if self._pid != os.getpid() or not self._lock.acquire(timeout=self._timeout):
+            return False
+        self._close()
+        return True
 
-    def after_fork(self) -> None:
+    def leave_fork(self) -> None:
+        self._pid = os.getpid()
         self._lock.release()
 
-    def __del__(self) -> None:
-        # Forgetting to close is fine.
-        self._let_go()
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
-    def _let_go(self) -> None:
-        connection, self._connection = getattr(self, "_connection", None), None
-        if connection is not None:
-            connection.close()
+    def __del__(self) -> None:
+        # Forgetting to close is fine; a connection of the parent process stays untouched.
+        if getattr(self, "_connection", None) is not None and self._pid == os.getpid():
+            assert self._connection is not None
+            self._connection.close()
 
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -86,7 +102,6 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        _open_databases.add(self)
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -119,6 +134,23 @@ class Database:
             raise StoreUnavailable(f"{self.path}: {_advice(exc, self._timeout)}") from exc
 
 
+_databases: WeakValueDictionary[int, Database] = WeakValueDictionary()
+_forking: list[Database] = []
+
+
+def _before_fork() -> None:
+    living = [database for reference in _databases.valuerefs() if (database := reference()) is not None]
+    _forking.extend(database for database in living if database.enter_fork())
+
+
+def _after_fork() -> None:
+    while _forking:
+        _forking.pop().leave_fork()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
@@ -145,24 +177,3 @@ def _advice(exc: sqlite3.Error, timeout: float) -> str:
             return "the disk is full"
         case _:
             return str(exc)
-
-
-class _Forking:
-    """Every database locked and closed while the process forks. One fork at a time: the interpreter sees to that."""
-
-    def __init__(self) -> None:
-        self._held: list[Database] = []
-
-    def before(self) -> None:
-        self._held = list(_open_databases)
-        for database in self._held:
-            database.before_fork()
-
-    def after(self) -> None:
-        held, self._held = self._held, []
-        for database in held:
-            database.after_fork()
-
-
-_forking = _Forking()
-os.register_at_fork(before=_forking.before, after_in_parent=_forking.after, after_in_child=_forking.after)

@@ -4,6 +4,7 @@ Not redis-py's RedisCluster: it repeats commands whose reply was lost, which wou
 duplicate, and its async one fails when its first commands arrive together.
 """
 
+import time
 from typing import Any
 
 from redis.asyncio import Redis
@@ -13,11 +14,15 @@ from dupeproof.stores.redis.layout import TAGS
 from dupeproof.stores.redis.slots import served_by
 from dupeproof.stores.redis.targets import Address
 
+_ASKED_IN_TURN = 4
+"""How many nodes may keep silent, one after the other, before the time of a call is used up."""
+
 
 class AsyncCluster:
-    def __init__(self, hosts: list[Address], options: dict[str, Any]) -> None:
+    def __init__(self, hosts: list[Address], options: dict[str, Any], timeout: float) -> None:
         self._hosts = hosts
         self._options = options
+        self._timeout = timeout
         self._nodes: dict[Address, Any] = {}
         self._routes: dict[int, Address] = {}
 
@@ -38,18 +43,28 @@ class AsyncCluster:
 
     async def refresh(self) -> None:
         """Ask the nodes we know, then those of the URL, for the first usable picture of the cluster."""
+        deadline = time.monotonic() + self._timeout
         known = dict.fromkeys([*self._routes.values(), *self._hosts])
         failure: Exception | None = None
         for address in known:
             try:
-                slots = await self.node(address).execute_command("CLUSTER SLOTS")
+                slots = await self._ask(address)
                 self._routes = {tag: served_by(tag, slots, address) for tag in TAGS}
             except (RedisError, OSError) as exc:
                 failure = exc
             else:
                 return
+            if time.monotonic() > deadline:
+                break
         if failure is not None and not self._routes:
             raise failure
+
+    async def _ask(self, address: Address) -> Any:
+        """On a connection of its own with little patience: a node that hangs must leave time for the next."""
+        patience = self._timeout / _ASKED_IN_TURN
+        timeouts = {"socket_timeout": patience, "socket_connect_timeout": patience}
+        async with Redis(host=address[0], port=address[1], **{**self._options, **timeouts}) as node:
+            return await node.execute_command("CLUSTER SLOTS")
 
     async def aclose(self) -> None:
         for node in self._nodes.values():

@@ -47,10 +47,14 @@ class AsyncSessions:
         # The driver must not send a command twice by itself: it cannot know which ones bear it.
         options = {"retry": Retry(NoBackoff(), 0), **target.options}
         if target.kind == "cluster":
-            cluster = AsyncCluster(target.hosts, options)
+            cluster = AsyncCluster(target.hosts, options, target.timeout)
             return Session(home(), None, cluster, [cluster])
         if target.kind == "sentinel":
-            group = Sentinel(target.hosts, sentinel_kwargs=target.sentinel_options)
+            # Asked one after the other, without the driver's pauses in between: all of them within the timeout.
+            patience = target.timeout / len(target.hosts)
+            asking = {"retry": options["retry"], **target.sentinel_options}
+            asking.update(socket_timeout=patience, socket_connect_timeout=patience)
+            group = Sentinel(target.hosts, sentinel_kwargs=asking)
             primary = group.master_for(target.service, **options)
             return Session(home(), primary, None, [primary, *group.sentinels])
         host, port = target.hosts[0]

@@ -44,16 +44,19 @@ class Client:
 
     def call(self, name: str, calls: Sequence[Call], *, repeat: bool) -> list[Any]:
         """The script's answers to each call, in order; the calls of one node travel together."""
+        deadline = time.monotonic() + self._target.timeout
         with translated(self._target.shown):
             if len(calls) == 1:
-                return [self._call(name, calls[0], repeat=repeat)]
+                return [self._call(name, calls[0], deadline, repeat=repeat)]
             by_node: dict[Any, list[int]] = {}
             for index, call in enumerate(calls):
                 by_node.setdefault(self._node(call.tag), []).append(index)
             answers: list[Any] = [None] * len(calls)
             parts = gather(
                 [
-                    self._call_together(node, name, [calls[index] for index in members], repeat=repeat)
+                    self._call_together(
+                        node, name, [calls[index] for index in members], deadline, repeat=repeat
+                    )
                     for node, members in by_node.items()
                 ]
             )
@@ -71,7 +74,9 @@ class Client:
         with translated(self._target.shown):
             self._sessions.close()
 
-    def _call_together(self, node: Any, name: str, calls: Sequence[Call], *, repeat: bool) -> list[Any]:
+    def _call_together(
+        self, node: Any, name: str, calls: Sequence[Call], deadline: float, *, repeat: bool
+    ) -> list[Any]:
         sha = script(name).sha
         try:
             with node.pipeline(transaction=False) as pipeline:
@@ -81,16 +86,15 @@ class Client:
         except CONNECTION_LOST:
             if not repeat:
                 raise
-            return [self._call(name, call, repeat=repeat) for call in calls]
+            return [self._call(name, call, deadline, repeat=repeat) for call in calls]
         for index, answer in enumerate(answers):
             if isinstance(answer, REFUSED):
-                answers[index] = self._call(name, calls[index], repeat=repeat)
+                answers[index] = self._call(name, calls[index], deadline, repeat=repeat)
             elif isinstance(answer, Exception):
                 raise answer
         return answers
 
-    def _call(self, name: str, call: Call, *, repeat: bool) -> Any:
-        deadline = time.monotonic() + self._target.timeout
+    def _call(self, name: str, call: Call, deadline: float, *, repeat: bool) -> Any:
         asked: Address | None = None
         tries = 0
         while True:
@@ -114,8 +118,8 @@ class Client:
                 self._look_again()
             except CONNECTION_LOST:
                 # A lone server gets one more try, for a connection that went stale; the others time to fail over.
-                patient = self._target.kind != "single" and time.monotonic() < deadline
-                if not repeat or not (tries == 1 or patient):
+                hopeful = tries == 1 or self._target.kind != "single"
+                if not repeat or not hopeful or time.monotonic() > deadline:
                     raise
                 if tries > 1:
                     sleep(_PAUSE)
