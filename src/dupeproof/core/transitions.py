@@ -74,9 +74,12 @@ def fail(found: Record | None, change: Fail, now: int) -> Record | None:
 
 
 def release(found: Record | None, change: Release, now: int) -> Record | None:
-    """The record to store; one with attempt 0 means: remove it, the key was never claimed before."""
-    if found is None or not _may(found, found.situation(now), change.token, Event.RELEASE):
+    """The record to store; one with attempt 0 means: remove it, the key is as if never claimed."""
+    event = Event.REOPEN if change.reopen else Event.RELEASE
+    if found is None or not _may(found, found.situation(now), change.token, event):
         return None
+    if change.reopen:
+        return replace(found, state=State.FAILED, attempt=0)
     expires_at = now + change.window
     return replace(
         found, state=State.FAILED, attempt=found.attempt - 1, finished_at=now, expires_at=expires_at

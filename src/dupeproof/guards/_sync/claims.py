@@ -147,14 +147,14 @@ class Claim:
                 self._publish(Kind.HELD)
                 raise Held(
                     f"{self._title()} was left unfinished by an owner that vanished; find out whether its effect "
-                    "happened, then resolve the key with its result, or forget it to let it run again"
+                    "happened, then resolve the key with its result, or reopen it to let it run again"
                 )
             case outcomes.Dead(attempt, newly):
                 self.attempt = attempt
                 self._publish(Kind.DEAD)
                 if newly:
                     self._call_on_dead(None)
-                raise Dead(f"{self._title()} used up its {attempt} attempts; forget the key to try again")
+                raise Dead(f"{self._title()} used up its {attempt} attempts; reopen the key to try again")
 
     def finish(self, value: Any) -> None:
         """Store the value. Raises `ClaimLost` if the key went to someone else meanwhile."""

@@ -14,7 +14,7 @@ from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Event, Kind, Listener, publish
 from dupeproof.core.policy import OnAbandoned, OnBusy, OnStoreDown, Policy, make_policy
 from dupeproof.core.protocols import SeenSet, Store, Waitable
-from dupeproof.core.records import Finish, Health, Mark, Stats
+from dupeproof.core.records import Finish, Health, Mark, Release, Stats
 from dupeproof.core.states import State
 from dupeproof.errors import Busy, ConfigError, StoreUnavailable
 from dupeproof.guards._sync.claims import Claim, Engine
@@ -204,22 +204,36 @@ class Once:
             data = self._codec.encode(result)
         except Unstorable as exc:
             raise ConfigError(f"the result cannot be stored: {exc}") from exc
-        [found] = self._store.get([digest])
-        if found is None or found.record.state is State.DONE:
+        token = self._unowned(digest)
+        if token is None:
             return False
-        if found.record.situation(found.now) is State.RUNNING:
-            left = (found.record.lease_until - found.now) / 1_000
-            raise Busy("the key is being worked on; resolve it when its lease is over", retry_after=left)
-        change = Finish(
-            digest,
-            found.record.token,
-            self._policy.terms.window,
-            data,
-            self._codec.name,
-            resolver=os.urandom(8),
-        )
+        window = self._policy.terms.window
+        change = Finish(digest, token, window, data, self._codec.name, resolver=os.urandom(8))
         [resolved] = self._store.finish([change])
         return resolved
+
+    def reopen(self, key: Key) -> bool:
+        """Let a held, abandoned, failed or dead key run again, from its first attempt.
+
+        Unlike `forget` it never removes a live claim: of two who reopen the same key, and run it, one wins.
+        False when there is nothing to reopen. A key that is being worked on raises `Busy`.
+        """
+        digest = self._digest(check_key(key))
+        token = self._unowned(digest)
+        if token is None:
+            return False
+        [reopened] = self._store.release([Release(digest, token, self._policy.terms.window, reopen=True)])
+        return reopened
+
+    def _unowned(self, digest: bytes) -> bytes | None:
+        """The token of an unfinished record nobody works on: who changes the record in one step shows it."""
+        [found] = self._store.get([digest])
+        if found is None or found.record.state is State.DONE:
+            return None
+        if found.record.situation(found.now) is State.RUNNING:
+            left = (found.record.lease_until - found.now) / 1_000
+            raise Busy("the key is being worked on; look again when its lease is over", retry_after=left)
+        return found.record.token
 
     def purge(self) -> int:
         """Remove everything that has expired, in batches; how much that was."""

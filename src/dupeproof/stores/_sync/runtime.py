@@ -9,7 +9,6 @@ from typing import TypeVar
 
 T = TypeVar("T")
 sleep = time.sleep
-Mutex = threading.Lock
 _process = object()
 
 
@@ -24,6 +23,19 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+class Mutex:
+    """A lock that a forked child finds open, whoever held it in the parent."""
+
+    def __init__(self) -> None:
+        self._locks: dict[object, threading.Lock] = {}
+
+    def __enter__(self) -> None:
+        self._locks.setdefault(home(), threading.Lock()).acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._locks[home()].release()
 
 
 def gather(results: Iterable[T]) -> list[T]:

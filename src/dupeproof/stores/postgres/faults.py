@@ -38,6 +38,10 @@ class Timeout(psycopg.OperationalError):
     """No answer in the time allowed."""
 
 
+TIMED_OUT = (Timeout, theirs.ConnectionTimeout)
+"""The time allowed is used up, so there is none left to try again in."""
+
+
 @contextmanager
 def translated(shown: str) -> Iterator[None]:
     try:
@@ -57,7 +61,7 @@ def _advice(exc: psycopg.Error) -> str:
         return _ADVICE[0][1]
     if "does not exist" in str(exc) and "database" in str(exc):
         return _ADVICE[1][1]
-    if isinstance(exc, Timeout | theirs.ConnectionTimeout):
+    if isinstance(exc, TIMED_OUT):
         return "did not answer in time"
     if isinstance(exc, CONNECTION_LOST):
         return "cannot be reached"

@@ -30,7 +30,7 @@ _HEAD = struct.Struct(">cc8sI16sQQQ")
 _CLAIM = struct.Struct(">8s16sQQcI")
 _FINISH = struct.Struct(">8s8sQ")
 _FAIL = struct.Struct(">8sQc")
-_RELEASE = struct.Struct(">8sQ")
+_RELEASE = struct.Struct(">8sQc")
 _RENEW = struct.Struct(">8sQQ")
 
 
@@ -68,7 +68,7 @@ def fail_args(change: Fail) -> list[bytes]:
 
 
 def release_args(change: Release) -> list[bytes]:
-    return [_RELEASE.pack(change.token, change.window)]
+    return [_RELEASE.pack(change.token, change.window, b"o" if change.reopen else b"-")]
 
 
 def renew_args(change: Renew) -> list[bytes]:

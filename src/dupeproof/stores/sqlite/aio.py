@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
@@ -19,6 +20,7 @@ from dupeproof.core.records import (
     Renew,
     Stats,
 )
+from dupeproof.errors import StoreUnavailable
 from dupeproof.stores.sqlite.store import SQLiteStore
 
 P = ParamSpec("P")
@@ -34,11 +36,20 @@ class AsyncSQLiteStore:
         self._pid = os.getpid()
 
     async def _run(self, verb: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        assert not kwargs
+        asked = time.monotonic()
+
+        def in_turn() -> R:
+            # A long queue behind a lock that somebody else holds must not wait for it once per caller.
+            if time.monotonic() - asked > self._store.timeout:
+                raise StoreUnavailable(
+                    f"{self._store.path}: other tasks kept the database for {self._store.timeout:g} s"
+                )
+            return verb(*args, **kwargs)
+
         if self._worker is None or self._pid != os.getpid():
             self._pid = os.getpid()
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="dupeproof-sqlite")
-        return await asyncio.get_running_loop().run_in_executor(self._worker, verb, *args)
+        return await asyncio.get_running_loop().run_in_executor(self._worker, in_turn)
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         return await self._run(self._store.claim, requests)

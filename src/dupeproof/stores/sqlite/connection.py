@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from dupeproof.errors import ConfigError, StoreUnavailable
 
@@ -15,11 +16,16 @@ SCHEMA = files(__package__).joinpath("schema.sql").read_text()
 SYNCHRONOUS = ("normal", "full", "extra")
 _TABLES = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'dupeproof_%'"
 _inherited: list[sqlite3.Connection | None] = []
-"""Connections made before a fork. SQLite forbids a child to use them, and closing them would be a use."""
+"""Connections that were in use during a fork. SQLite forbids a child to use them, and closing them would be a use."""
 
 
 class Database:
-    """The connection and the lock around it. Safe to carry over a fork: the child opens its own."""
+    """The connection and the lock around it. Safe to carry over a fork: it is closed for that moment.
+
+    A child that opens a connection of its own is not enough. SQLite keeps book per process of who has which file
+    open, the child inherits that book without the locks it tells of, and the parent, seeing nobody else, removes
+    the log the child is writing to when it closes: what the child has committed is then gone.
+    """
 
     def __init__(self, path: Path, *, synchronous: str, timeout: float) -> None:
         if synchronous not in SYNCHRONOUS:
@@ -28,6 +34,7 @@ class Database:
         self._synchronous = synchronous
         self._timeout = timeout
         self._start()
+        _databases[id(self)] = self
 
     def _start(self) -> None:
         self._pid = os.getpid()
@@ -58,9 +65,23 @@ class Database:
     def close(self) -> None:
         if self._pid == os.getpid():
             with self._lock:
-                if self._connection is not None:
-                    self._connection.close()
-                    self._connection = None
+                self._close()
+
+    def enter_fork(self) -> bool:
+        """Close and keep the lock until `leave_fork`. False when a thread does not give up the connection in time."""
+        if self._pid != os.getpid() or not self._lock.acquire(timeout=self._timeout):
+            return False
+        self._close()
+        return True
+
+    def leave_fork(self) -> None:
+        self._pid = os.getpid()
+        self._lock.release()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def __del__(self) -> None:
         # Forgetting to close is fine; a connection of the parent process stays untouched.
@@ -111,6 +132,23 @@ class Database:
             yield
         except sqlite3.Error as exc:
             raise StoreUnavailable(f"{self.path}: {_advice(exc, self._timeout)}") from exc
+
+
+_databases: WeakValueDictionary[int, Database] = WeakValueDictionary()
+_forking: list[Database] = []
+
+
+def _before_fork() -> None:
+    living = [database for reference in _databases.valuerefs() if (database := reference()) is not None]
+    _forking.extend(database for database in living if database.enter_fork())
+
+
+def _after_fork() -> None:
+    while _forking:
+        _forking.pop().leave_fork()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 @contextmanager

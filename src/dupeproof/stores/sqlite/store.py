@@ -70,6 +70,8 @@ class SQLiteStore:
     ) -> None:
         self._database = Database(Path(path), synchronous=synchronous, timeout=timeout)
         self._clock = clock
+        self.path = Path(path)
+        self.timeout = timeout
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         # A replay changes nothing, so look without the write lock first and come back only to write.

@@ -1,5 +1,6 @@
 """The store over PostgreSQL: one statement per verb and batch, the server's clock, the schema made on first use."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,13 @@ from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores.postgres import migrations, rows
 from dupeproof.stores.postgres._async.pool import AsyncPool, execute
-from dupeproof.stores.postgres.faults import CONNECTION_LOST, ROLLED_BACK, SCHEMA_MISSING, Timeout, translated
+from dupeproof.stores.postgres.faults import (
+    CONNECTION_LOST,
+    ROLLED_BACK,
+    SCHEMA_MISSING,
+    TIMED_OUT,
+    translated,
+)
 from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Target
 
@@ -76,6 +83,8 @@ class AsyncPostgresStore:
 
     async def purge(self, limit: int) -> int:
         [(marks,)] = await self._run("purge_marks", [limit])
+        if marks == limit:
+            return limit
         [(records,)] = await self._run("purge_records", [limit - marks])
         return int(marks + records)
 
@@ -103,7 +112,9 @@ class AsyncPostgresStore:
     async def migrate(self) -> list[int]:
         """Bring the schema up to date; the versions that were applied now."""
         with translated(self._target.shown):
-            async with self._pool.connection() as connection, connection.transaction():
+            # Each statement has the whole time: others may be making the schema, one after the other.
+            async with self._pool.connection(self._target.timeout) as connection, connection.transaction():
+                connection.limit = self._target.timeout
                 await execute(connection, migrations.LOCK)
                 await execute(connection, migrations.CREATE_LEDGER)
                 applied = {version for (version,) in await execute(connection, migrations.APPLIED)}
@@ -119,16 +130,18 @@ class AsyncPostgresStore:
     async def _run(
         self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True
     ) -> list[tuple[Any, ...]]:
+        deadline = time.monotonic() + self._target.timeout
         with translated(self._target.shown):
             for tries in range(1, _TRIES + 1):
                 try:
-                    async with self._pool.connection() as connection:
+                    async with self._pool.connection(deadline - time.monotonic()) as connection:
                         return await execute(connection, statement(name), parameters)
                 except SCHEMA_MISSING:
                     if tries == _TRIES:
                         raise
                     await self.migrate()
-                except Timeout:
+                    deadline = time.monotonic() + self._target.timeout
+                except TIMED_OUT:
                     raise
                 except ROLLED_BACK:
                     if tries == _TRIES:

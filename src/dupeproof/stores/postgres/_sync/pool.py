@@ -5,11 +5,13 @@ Not psycopg_pool: that one has worker threads which do not survive a fork, and h
 idle unless it asks the server each time. Here a look at the socket is enough, and costs no round trip.
 """
 
+import math
 import os
 import select
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import psycopg
@@ -23,12 +25,18 @@ R = TypeVar("R")
 Rows = list[tuple[Any, ...]]
 _inherited: list[Any] = []
 """Connections of the parent process: closing them here would end its sessions."""
+_connect_by: ContextVar[float] = ContextVar("_connect_by")
+"""The driver knows whole seconds, two at least, for connecting; here is the moment it must really be done by."""
 
 
 class Bounded(Connection[tuple[Any, ...]]):
     """A connection on which waiting ends, also when the server hangs and no error ever comes."""
 
     limit = 5.0
+
+    @classmethod
+    def _connect_gen(cls, *args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        return _bounded(super()._connect_gen(*args, **kwargs), _connect_by.get())
 
     def wait(self, gen: Generator[Any, Any, R], *args: Any, **kwargs: Any) -> R:
         return super().wait(_bounded(gen, time.monotonic() + self.limit), *args, **kwargs)
@@ -43,13 +51,16 @@ class Pool:
         self._turnstile = Turnstile(target.pool)
 
     @contextmanager
-    def connection(self) -> Iterator[Bounded]:
+    def connection(self, seconds: float) -> Iterator[Bounded]:
+        """A connection on which to say one thing, got and answered within so many seconds."""
+        deadline = time.monotonic() + seconds
         if self._home is not home():
             self._forget()
-        if not self._turnstile.enter(self._target.timeout):
+        if not self._turnstile.enter(seconds):
             raise Timeout("all connections are taken")
         try:
-            connection = self._reusable() or self._open()
+            connection = self._reusable() or self._open(deadline)
+            connection.limit = max(0.0, deadline - time.monotonic())
             try:
                 yield connection
             except psycopg.Error:
@@ -76,15 +87,14 @@ class Pool:
             _drop(connection)
         return None
 
-    def _open(self) -> Bounded:
-        connection = Bounded.connect(
+    def _open(self, deadline: float) -> Bounded:
+        _connect_by.set(deadline)
+        return Bounded.connect(
             self._target.conninfo,
             autocommit=True,
             prepare_threshold=None,
-            connect_timeout=max(2, round(self._target.timeout)),
+            connect_timeout=max(2, math.ceil(self._target.timeout)),
         )
-        connection.limit = self._target.timeout
-        return connection
 
     def _forget(self) -> None:
         """Start afresh: closed, in another loop, or in the child of a fork, where nothing of before is ours."""

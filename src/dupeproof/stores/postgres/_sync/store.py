@@ -1,6 +1,7 @@
 # Written by tools/twins.py from src/dupeproof/stores/postgres/_async/store.py; change that file instead.
 """The store over PostgreSQL: one statement per verb and batch, the server's clock, the schema made on first use."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,13 @@ from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores.postgres import migrations, rows
 from dupeproof.stores.postgres._sync.pool import Pool, execute
-from dupeproof.stores.postgres.faults import CONNECTION_LOST, ROLLED_BACK, SCHEMA_MISSING, Timeout, translated
+from dupeproof.stores.postgres.faults import (
+    CONNECTION_LOST,
+    ROLLED_BACK,
+    SCHEMA_MISSING,
+    TIMED_OUT,
+    translated,
+)
 from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Target
 
@@ -77,6 +84,8 @@ class PostgresStore:
 
     def purge(self, limit: int) -> int:
         [(marks,)] = self._run("purge_marks", [limit])
+        if marks == limit:
+            return limit
         [(records,)] = self._run("purge_records", [limit - marks])
         return int(marks + records)
 
@@ -104,7 +113,9 @@ class PostgresStore:
     def migrate(self) -> list[int]:
         """Bring the schema up to date; the versions that were applied now."""
         with translated(self._target.shown):
-            with self._pool.connection() as connection, connection.transaction():
+            # Each statement has the whole time: others may be making the schema, one after the other.
+            with self._pool.connection(self._target.timeout) as connection, connection.transaction():
+                connection.limit = self._target.timeout
                 execute(connection, migrations.LOCK)
                 execute(connection, migrations.CREATE_LEDGER)
                 applied = {version for (version,) in execute(connection, migrations.APPLIED)}
@@ -120,16 +131,18 @@ class PostgresStore:
     def _run(
         self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True
     ) -> list[tuple[Any, ...]]:
+        deadline = time.monotonic() + self._target.timeout
         with translated(self._target.shown):
             for tries in range(1, _TRIES + 1):
                 try:
-                    with self._pool.connection() as connection:
+                    with self._pool.connection(deadline - time.monotonic()) as connection:
                         return execute(connection, statement(name), parameters)
                 except SCHEMA_MISSING:
                     if tries == _TRIES:
                         raise
                     self.migrate()
-                except Timeout:
+                    deadline = time.monotonic() + self._target.timeout
+                except TIMED_OUT:
                     raise
                 except ROLLED_BACK:
                     if tries == _TRIES:

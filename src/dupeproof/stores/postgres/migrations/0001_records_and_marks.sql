@@ -163,7 +163,7 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE FUNCTION dupeproof_release_v1(keys uuid[], tokens bytea[], windows bigint[])
+CREATE FUNCTION dupeproof_release_v1(keys uuid[], tokens bytea[], windows bigint[], reopen boolean[])
 RETURNS TABLE (place integer, ours boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -172,10 +172,12 @@ BEGIN
     FOR place IN SELECT i FROM generate_subscripts(keys, 1) AS i ORDER BY keys[i], i LOOP
         moment := clock_timestamp();
         DELETE FROM dupeproof_records AS d
-        WHERE d.key = keys[place] AND d.token = tokens[place] AND d.state = 'running' AND d.expires_at > moment
-          AND d.attempt = 1;
+        WHERE d.key = keys[place] AND d.token = tokens[place] AND d.expires_at > moment
+          AND CASE WHEN reopen[place]
+                   THEN d.state IN ('failed', 'dead') OR (d.state = 'running' AND d.lease_until <= moment)
+                   ELSE d.state = 'running' AND d.attempt = 1 END;
         ours := FOUND;
-        IF NOT ours THEN
+        IF NOT ours AND NOT reopen[place] THEN
             UPDATE dupeproof_records AS d
             SET state = 'failed', attempt = d.attempt - 1, finished_at = moment,
                 expires_at = moment + dupeproof_ms_v1(windows[place])

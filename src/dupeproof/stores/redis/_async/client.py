@@ -39,9 +39,10 @@ class AsyncClient:
 
         `in_full` gives the n-th command with the whole script in it, for a server that does not know its digest.
         """
+        deadline = time.monotonic() + self.target.timeout
         with translated(self.target.shown):
             if len(commands) == 1:
-                return [await self._one(commands[0], tags[0], repeat=repeat, in_full=in_full)]
+                return [await self._one(commands[0], tags[0], deadline, repeat=repeat, in_full=in_full)]
             places = self._current()
             groups: dict[AsyncNode, Sequence[int]] = (
                 await _by_node(places, tags)
@@ -62,6 +63,7 @@ class AsyncClient:
                         reply = await self._one(  # noqa: PLW2901 - the answer takes the place of the refusal
                             commands[index],
                             tags[index],
+                            deadline,
                             repeat=repeat,
                             in_full=None if in_full is None else _shifted(in_full, index),
                         )
@@ -87,10 +89,15 @@ class AsyncClient:
             return [_LOST] * len(commands)
 
     async def _one(
-        self, command: bytes, tag: int, *, repeat: bool, in_full: Callable[[int], bytes] | None
+        self,
+        command: bytes,
+        tag: int,
+        deadline: float,
+        *,
+        repeat: bool,
+        in_full: Callable[[int], bytes] | None,
     ) -> Any:
         places = self._current()
-        deadline = time.monotonic() + self.target.timeout
         patient = self.target.kind != "single"
         asked: Address | None = None
         tries = 0
@@ -121,7 +128,7 @@ class AsyncClient:
                 await places.refresh()
             except CONNECTION_LOST:
                 # A lone server gets one more try, for a connection that went stale; the others time to fail over.
-                if not repeat or not (tries == 1 or (patient and time.monotonic() < deadline)):
+                if not repeat or not (tries == 1 or patient) or time.monotonic() > deadline:
                     raise
                 if tries > 1:
                     await sleep(_PAUSE)

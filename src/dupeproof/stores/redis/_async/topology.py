@@ -4,9 +4,11 @@ Not redis-py's clients for these: they repeat commands whose reply was lost, whi
 duplicate. With 64 hash tags the map of a Cluster is a table of 64 entries.
 """
 
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec.structs import replace
 from redis import exceptions as theirs
 
 from dupeproof.stores.redis._async.node import AsyncNode
@@ -15,6 +17,9 @@ from dupeproof.stores.redis.links import LinkOptions
 from dupeproof.stores.redis.resp import pack
 from dupeproof.stores.redis.slots import served_by
 from dupeproof.stores.redis.targets import Address, Target
+
+_ASKED_IN_TURN = 4
+"""How many nodes may keep silent, one after the other, before the time of a call is used up."""
 
 
 class AsyncTopology(Protocol):
@@ -62,7 +67,8 @@ class AsyncWatched:
     def __init__(
         self, sentinels: list[Address], name: str, link: LinkOptions, sentinel_link: LinkOptions
     ) -> None:
-        self._sentinels = [AsyncNode(address, sentinel_link) for address in sentinels]
+        asking = replace(sentinel_link, timeout=sentinel_link.timeout / len(sentinels))
+        self._sentinels = [AsyncNode(address, asking) for address in sentinels]
         self._name = name.encode()
         self._link = link
         self._address: Address | None = None
@@ -109,6 +115,8 @@ class AsyncCluster:
     def __init__(self, hosts: list[Address], link: LinkOptions) -> None:
         self._hosts = hosts
         self._link = link
+        # Asked on connections of their own with little patience: a node that hangs must leave time for the next.
+        self._asking = replace(link, timeout=link.timeout / _ASKED_IN_TURN)
         self._nodes: dict[Address, AsyncNode] = {}
         self._routes: dict[int, Address] = {}
 
@@ -122,15 +130,21 @@ class AsyncCluster:
 
     async def refresh(self) -> None:
         """Ask the nodes we know, then those of the URL, for the first usable picture of the Cluster."""
+        deadline = time.monotonic() + self._link.timeout
         failure: Exception | None = None
         for address in dict.fromkeys([*self._routes.values(), *self._hosts]):
+            node = AsyncNode(address, self._asking)
             try:
-                slots = await self.node(address).ask(pack(b"CLUSTER", b"SLOTS"))
+                slots = await node.ask(pack(b"CLUSTER", b"SLOTS"))
                 self._routes = {tag: served_by(tag, slots, address) for tag in TAGS}
             except theirs.RedisError as exc:
                 failure = exc
             else:
                 return
+            finally:
+                await node.close()
+            if time.monotonic() > deadline:
+                break
         if failure is not None and not self._routes:
             raise failure
 
