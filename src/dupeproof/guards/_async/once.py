@@ -20,7 +20,7 @@ from dupeproof.guards._async.claims import AsyncClaim, AsyncEngine
 from dupeproof.guards._async.runtime import IS_ASYNC, Heartbeat, settle
 from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.entries import Entry, make_entry
-from dupeproof.guards.functions import Returns, check_callable, check_kind
+from dupeproof.guards.functions import KnownReturns, check_kind
 from dupeproof.guards.options import (
     Call,
     FingerprintSpec,
@@ -74,6 +74,7 @@ class AsyncOnce:
             on_store_down=on_store_down,
         )
         self._codec: Codec = JsonCodec() if codec is None else codec
+        self._returns = KnownReturns(self._codec, is_async=IS_ASYNC)
         self._digest = key_digest(namespace)
         self._store = resolve_store(store, open_async_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
@@ -168,10 +169,9 @@ class AsyncOnce:
         self, key: Key, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
     ) -> Result[R]:
         """Like `run`, and tells whether the value is a replay and which attempt made it."""
-        check_callable(fn, is_async=IS_ASYNC)
-        returns = Returns(fn, self._codec)
+        returns = self._returns(fn)
         compared = value_fingerprint([args, kwargs])
-        return await _attempt(self._claim(check_key(key), compared, returns=returns()), fn, *args, **kwargs)
+        return await _attempt(self._claim(check_key(key), compared, returns=returns), fn, *args, **kwargs)
 
     def claim(self, key: Key, *, fingerprint: object = None, returns: Any = Any) -> AsyncClaim:
         """The inline form: a context manager that finishes on leaving, and fails on an exception.

@@ -2,7 +2,6 @@
 """What the guards need of the event loop: sleeping, shielding, calling, and the heartbeat of open claims."""
 
 import asyncio
-import inspect
 import time
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
@@ -20,7 +19,7 @@ _shielded: set[asyncio.Task[Any]] = set()
 
 async def settle(value: Awaitable[T] | T) -> T:
     """The value of a call, awaited where it needs to be."""
-    return await value if inspect.isawaitable(value) else value
+    return await value if isinstance(value, Awaitable) else value
 
 
 async def shielded(work: Coroutine[Any, Any, T]) -> T:
@@ -46,10 +45,8 @@ class Heartbeat:
         self._renewal: asyncio.Task[None] | None = None
 
     def watch(self, claim: Beating) -> None:
-        loop = asyncio.get_running_loop()
-        sooner = self._pulse.add(claim, time.monotonic())
-        if sooner or loop is not self._loop:
-            self._arm(loop)
+        if self._pulse.add(claim, time.monotonic()) or self._loop is not asyncio.get_running_loop():
+            self._arm(asyncio.get_running_loop())
 
     def unwatch(self, claim: Beating) -> None:
         self._pulse.remove(claim)
@@ -64,7 +61,8 @@ class Heartbeat:
         if self._timer is not None:
             self._timer.cancel()
         self._loop = loop
-        delay = self._pulse.delay(time.monotonic())
+        first = self._pulse.promise()
+        delay = None if first is None else max(0.0, first - time.monotonic())
         self._timer = None if delay is None else loop.call_later(delay, self._tick, loop)
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:

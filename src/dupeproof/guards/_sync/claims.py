@@ -7,7 +7,6 @@ same: this is the gap no store outside the effect's own transaction can close, a
 costs. After the finish, a done key.
 """
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -25,6 +24,7 @@ from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused
 from dupeproof.guards._sync.runtime import Heartbeat, settle, shielded, sleep
 from dupeproof.guards.entries import replay
 from dupeproof.guards.results import DeadCall
+from dupeproof.guards.tokens import new_token
 
 _FIRST_POLL = 0.005
 _LONGEST_POLL = 0.25
@@ -62,10 +62,11 @@ class Claim:
         self._name = name
         self._codec = codec
         self._returns = returns
-        self._request = ClaimRequest(digest, os.urandom(8), policy.terms, fingerprint)
+        self._request = ClaimRequest(digest, new_token(), policy.terms, fingerprint)
         self._done: outcomes.Done | None = None
         self._result: Any = None
         self._open = False
+        self._closing = False
         self.won = False
         self.lost = False
         self.guarded = True
@@ -158,6 +159,7 @@ class Claim:
 
     def finish(self, value: Any) -> None:
         """Store the value. Raises `ClaimLost` if the key went to someone else meanwhile."""
+        self._closing = True
         data, codec = self._encoded(value)
         change = Finish(self._request.key, self.token, self._policy.terms.window, data, codec)
         try:
@@ -217,9 +219,14 @@ class Claim:
         terms = self._policy.terms
         return Renew(self._request.key, self.token, terms.lease, terms.window)
 
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
     def renewal_refused(self) -> None:
-        self.lost = True
-        self._publish(Kind.LOST)
+        if not self._closing:  # the answer to the finish will tell
+            self.lost = True
+            self._publish(Kind.LOST)
 
     def _ask(self) -> outcomes.Outcome:
         try:

@@ -21,7 +21,7 @@ from dupeproof.guards._sync.claims import Claim, Engine
 from dupeproof.guards._sync.runtime import IS_ASYNC, Heartbeat, settle
 from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.entries import Entry, make_entry
-from dupeproof.guards.functions import Returns, check_callable, check_kind
+from dupeproof.guards.functions import KnownReturns, check_kind
 from dupeproof.guards.options import (
     Call,
     FingerprintSpec,
@@ -75,6 +75,7 @@ class Once:
             on_store_down=on_store_down,
         )
         self._codec: Codec = JsonCodec() if codec is None else codec
+        self._returns = KnownReturns(self._codec, is_async=IS_ASYNC)
         self._digest = key_digest(namespace)
         self._store = resolve_store(store, open_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
@@ -167,10 +168,9 @@ class Once:
 
     def attempt(self, key: Key, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Result[R]:
         """Like `run`, and tells whether the value is a replay and which attempt made it."""
-        check_callable(fn, is_async=IS_ASYNC)
-        returns = Returns(fn, self._codec)
+        returns = self._returns(fn)
         compared = value_fingerprint([args, kwargs])
-        return _attempt(self._claim(check_key(key), compared, returns=returns()), fn, *args, **kwargs)
+        return _attempt(self._claim(check_key(key), compared, returns=returns), fn, *args, **kwargs)
 
     def claim(self, key: Key, *, fingerprint: object = None, returns: Any = Any) -> Claim:
         """The inline form: a context manager that finishes on leaving, and fails on an exception.
