@@ -40,6 +40,8 @@ def translated(url: str) -> Iterator[None]:
 
 
 def _advice(exc: Exception) -> str:
+    if "syntax error" in str(exc):
+        return "is older than version 7.0, which dupeproof needs (SET with NX and GET)"
     for kind, text in _ADVICE:
         if isinstance(exc, kind):
             # "invalid password" also arrives as a plain connection error, wrapped.

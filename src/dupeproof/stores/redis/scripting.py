@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from dupeproof.stores.redis.resp import pack, pack_call
 
-_USES_RECORDS = ("claim", "finish", "fail", "release", "renew")
+_USES_RECORDS = ("claim", "resolve", "release", "renew")
 
 
 class Script(Struct, frozen=True):

@@ -37,14 +37,30 @@ class RedisStore:
         self._is_cluster = target.kind == "cluster"
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        answers = self._call("claim", requests, layout.claim_args)
-        return [layout.outcome(answer) for answer in answers]
+        answers: list[Outcome | None] = [None] * len(requests)
+        quick = [index for index, request in enumerate(requests) if not request.terms.hold]
+        if quick:
+            commands = [layout.claim_command(requests[index]) for index in quick]
+            replies = self._client.send(commands, [layout.tag(requests[index].key) for index in quick])
+            for index, reply in zip(quick, replies, strict=True):
+                answers[index] = layout.outcome_at_once(reply, requests[index])
+        undecided = [index for index, answer in enumerate(answers) if answer is None]
+        if undecided:
+            found = self._call("claim", [requests[index] for index in undecided], layout.claim_args)
+            for index, answer in zip(undecided, found, strict=True):
+                answers[index] = layout.outcome(answer)
+        return answers  # type: ignore[return-value]
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return [answer == 1 for answer in self._call("finish", changes, layout.finish_args)]
+        resolving = [change for change in changes if change.resolver]
+        closed = iter(
+            self._call("close", [change for change in changes if not change.resolver], layout.finish_args)
+        )
+        resolved = iter(self._call("resolve", resolving, layout.resolve_args))
+        return [next(resolved if change.resolver else closed) == 1 for change in changes]
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return [answer == 1 for answer in self._call("fail", changes, layout.fail_args)]
+        return [answer == 1 for answer in self._call("close", changes, layout.fail_args)]
 
     def release(self, changes: Sequence[Release]) -> list[bool]:
         return [answer == 1 for answer in self._call("release", changes, layout.release_args)]
