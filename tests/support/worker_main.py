@@ -22,7 +22,9 @@ from dupeproof.core.events import Event
 
 
 class Worker:
-    def __init__(self, line: socket.socket, url: str, **options: object) -> None:
+    def __init__(self, line: socket.socket, url: str, *, clock_shift: int = 0, **options: object) -> None:
+        if clock_shift:
+            shift_clock(clock_shift)
         self.line = line.makefile("rw")
         self.stops: set[str] = set()
         self.events: list[str] = []
@@ -106,6 +108,20 @@ class Worker:
         return {"time": time.time(), "date": dt.datetime.now(dt.UTC).timestamp()}
 
 
+def shift_clock(seconds: int) -> None:
+    """Another time for all Python code of this process."""
+    now, now_ns, date = time.time, time.time_ns, dt.datetime
+
+    class ShiftedDatetime(date):
+        @classmethod
+        def now(cls, tz=None):
+            return date.fromtimestamp(time.time(), tz)
+
+    time.time = lambda: now() + seconds
+    time.time_ns = lambda: now_ns() + seconds * 1_000_000_000
+    dt.datetime = ShiftedDatetime
+
+
 def nursery(requests: socket.socket) -> None:
     for name in ("sqlite", "redis", "postgres"):
         importlib.import_module(f"dupeproof.stores.{name}")
@@ -122,11 +138,11 @@ def nursery(requests: socket.socket) -> None:
 
 
 def main() -> None:
-    kind, line = sys.argv[1], socket.socket(fileno=int(sys.argv[2]))
-    if kind == "nursery":
-        nursery(line)
-    else:
-        Worker(line, **json.loads(sys.argv[3])).serve()
+    with socket.socket(fileno=int(sys.argv[2])) as line:
+        if sys.argv[1] == "nursery":
+            nursery(line)
+        else:
+            Worker(line, **json.loads(sys.argv[3])).serve()
 
 
 if __name__ == "__main__":

@@ -25,8 +25,28 @@ R = TypeVar("R")
 Rows = list[tuple[Any, ...]]
 _inherited: list[Any] = []
 """Connections of the parent process: closing them here would end its sessions."""
-_connect_by: ContextVar[float] = ContextVar("_connect_by")
-"""The driver knows whole seconds, two at least, for connecting; here is the moment it must really be done by."""
+_attempt: ContextVar["_Attempt"] = ContextVar("_attempt")
+
+
+class _Attempt:
+    """Connecting, watched. The driver knows whole seconds, two at least; here is the moment it must be done by.
+
+    A cancelled attempt keeps its socket for as long as anyone keeps the error, and the server a process that waits
+    for a password, unless the conversation is ended.
+    """
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self._conversations: list[Generator[Any, Any, Any]] = []
+
+    def watch(self, conversation: Generator[Any, Any, R]) -> Generator[Any, Any, R]:
+        bounded = _bounded(conversation, self.deadline)
+        self._conversations += [bounded, conversation]
+        return bounded
+
+    def end(self) -> None:
+        for conversation in self._conversations:
+            conversation.close()
 
 
 class Bounded(Connection[tuple[Any, ...]]):
@@ -36,7 +56,7 @@ class Bounded(Connection[tuple[Any, ...]]):
 
     @classmethod
     def _connect_gen(cls, *args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        return _bounded(super()._connect_gen(*args, **kwargs), _connect_by.get())
+        return _attempt.get().watch(super()._connect_gen(*args, **kwargs))
 
     def wait(self, gen: Generator[Any, Any, R], *args: Any, **kwargs: Any) -> R:
         return super().wait(_bounded(gen, time.monotonic() + self.limit), *args, **kwargs)
@@ -88,13 +108,18 @@ class Pool:
         return None
 
     def _open(self, deadline: float) -> Bounded:
-        _connect_by.set(deadline)
-        return Bounded.connect(
-            self._target.conninfo,
-            autocommit=True,
-            prepare_threshold=None,
-            connect_timeout=max(2, math.ceil(self._target.timeout)),
-        )
+        attempt = _Attempt(deadline)
+        _attempt.set(attempt)
+        try:
+            return Bounded.connect(
+                self._target.conninfo,
+                autocommit=True,
+                prepare_threshold=None,
+                connect_timeout=max(2, math.ceil(self._target.timeout)),
+            )
+        except BaseException:
+            attempt.end()
+            raise
 
     def _forget(self) -> None:
         """Start afresh: closed, in another loop, or in the child of a fork, where nothing of before is ours."""

@@ -1,0 +1,122 @@
+"""A request or a reply lost on the wire: verbs that can be repeated are, and the one that cannot says so."""
+
+import contextlib
+
+import pytest
+
+from dupeproof import Busy, Once, StoreUnavailable
+from dupeproof.stores.redis.scripting import script
+from support.flavors import both_flavors, open_once
+from support.proxy import Proxy
+from support.stores import on
+from support.workers import wait_for
+
+either = pytest.mark.parametrize("what", ["request", "reply"])
+servers = on("redis", "postgres")
+
+
+@pytest.fixture
+def proxy(url):
+    with contextlib.closing(Proxy(url)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def sign(url):
+    """The bytes by which a verb is known on the wire."""
+    if url.startswith("redis"):
+        return lambda verb: script(verb).sha.encode()
+    return lambda verb: f"dupeproof_{verb}_v1".encode()
+
+
+@pytest.fixture
+def once(proxy, flavor):
+    with open_once(flavor, proxy.url) as once:
+        once.run("before", int)
+        assert once.seen("before") is False
+        yield once
+
+
+@servers
+@either
+@both_flavors
+@pytest.mark.parametrize("verb", ["claim", "finish"])
+def test_a_lost_claim_or_finish_is_repeated_and_the_call_runs_once(once, proxy, sign, what, verb):
+    runs = []
+    proxy.lose(what, sign(verb))
+    result = once.attempt("key", lambda: runs.append(1) or "value")
+    assert proxy.lost.is_set()
+    assert (result.value, result.replayed, result.attempt) == ("value", False, 1)
+    again = once.attempt("key", lambda: runs.append(1))
+    assert (again.value, again.replayed, again.attempt) == ("value", True, 1)
+    assert runs == [1]
+
+
+@servers
+@either
+@both_flavors
+def test_a_lost_replay_is_repeated(once, proxy, sign, what):
+    once.run("key", lambda: "value")
+    proxy.lose(what, sign("claim"))
+    assert once.attempt("key", int).replayed
+    assert proxy.lost.is_set()
+
+
+@servers
+@either
+@both_flavors
+def test_a_lost_fail_is_repeated_and_counts_as_one_attempt(once, proxy, sign, what):
+    proxy.lose(what, sign("fail"))
+    with pytest.raises(ZeroDivisionError):
+        once.run("key", lambda: 1 // 0)
+    assert proxy.lost.is_set()
+    entry = once.get("key")
+    assert (entry.state, entry.attempt, entry.error) == ("failed", 1, "ZeroDivisionError")
+    assert once.attempt("key", int).attempt == 2
+
+
+@servers
+@either
+@both_flavors
+def test_a_lost_renewal_is_repeated_and_the_claim_is_kept(url, proxy, sign, flavor, what):
+    with open_once(flavor, proxy.url, lease="600ms") as once, Once(url) as competitor:
+
+        def work():
+            proxy.lose(what, sign("renew"))
+            assert proxy.lost.wait(20)
+            already = proxy.count(sign("renew"))
+            wait_for(lambda: proxy.count(sign("renew")) >= already + 3, what="three more renewals")
+            with pytest.raises(Busy):
+                competitor.run("key", int)
+            return "value"
+
+        result = once.attempt("key", work)
+        assert (result.value, result.attempt) == ("value", 1)
+        assert competitor.attempt("key", work).replayed
+
+
+@servers
+@either
+@both_flavors
+def test_a_lost_question_whether_an_id_was_seen_raises_and_is_never_answered_wrongly(once, proxy, sign, what):
+    proxy.lose(what, sign("mark"))
+    with pytest.raises(StoreUnavailable):
+        once.seen("id")
+    assert proxy.lost.is_set()
+    assert once.seen("id") is (what == "reply")  # the mark is there exactly if the server got the request
+    proxy.lose(what, sign("mark"))
+    with pytest.raises(StoreUnavailable):
+        once.fresh(["a", "b"])
+    assert once.fresh(["a", "b", "c"]) == (["c"] if what == "reply" else ["a", "b", "c"])
+
+
+@servers
+@either
+def test_a_lost_release_still_frees_the_key(url, proxy, sign, what):
+    with Once(proxy.url) as once, Once(url) as other:
+        once.run("before", int)
+        with once.claim("key") as claim:
+            proxy.lose(what, sign("release"))
+            claim.release()
+        assert proxy.lost.is_set()
+        assert other.attempt("key", int).attempt == 1

@@ -1,0 +1,119 @@
+"""A TCP proxy in front of a server that counts round trips and, when told, loses a request or a reply."""
+
+import contextlib
+import socket
+import threading
+from urllib.parse import urlsplit, urlunsplit
+
+
+class Proxy:
+    """Listens on a port of its own. What a client sends until the server answers is one request."""
+
+    def __init__(self, url):
+        parts = urlsplit(url)
+        self._server = (parts.hostname, parts.port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        netloc = parts.netloc.rpartition("@")[0]
+        place = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.url = urlunsplit(parts._replace(netloc=f"{netloc}@{place}" if netloc else place))
+        self.requests = []
+        self._lock = threading.Lock()
+        self._plan = None
+        self.lost = threading.Event()
+        self._sockets = []
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def lose(self, what, containing):
+        """Cut the connection at the next request that contains these bytes: before the server gets it ("request"),
+        or when the server has carried it out and answered ("reply")."""
+        self.lost.clear()
+        self._plan = (what, containing)
+
+    def count(self, containing):
+        return sum(containing in request for request in self.requests)
+
+    def close(self):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join()  # nobody new comes in
+        for each in self._sockets:
+            _cut(each)
+        for thread in self._threads[1:]:
+            thread.join()
+        for each in [self._listener, *self._sockets]:
+            each.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):  # the listener was shut
+            while True:
+                client, _ = self._listener.accept()
+                self._sockets.append(client)
+                try:
+                    server = socket.create_connection(self._server)
+                except ConnectionRefusedError:
+                    _cut(client)
+                    continue
+                self._sockets.append(server)
+                self._serve(client, server)
+
+    def _serve(self, client, server):
+        for thread in _Conversation(self, client, server).threads():
+            self._threads.append(thread)
+            thread.start()
+
+    def planned(self, request):
+        """What to lose of this request, if anything; a plan is carried out once."""
+        with self._lock:
+            if self._plan is None or self._plan[1] not in request:
+                return None
+            (what, _), self._plan = self._plan, None
+            return what
+
+
+class _Conversation:
+    """One client and its connection to the server."""
+
+    def __init__(self, proxy, client, server):
+        self._proxy = proxy
+        self._client = client
+        self._server = server
+        self._losing_reply = False
+        self._answered = True
+
+    def threads(self):
+        return [threading.Thread(target=self._upstream), threading.Thread(target=self._downstream)]
+
+    def _upstream(self):
+        with contextlib.suppress(OSError):
+            while data := self._client.recv(1 << 20):
+                if self._answered:
+                    self._proxy.requests.append(b"")
+                    self._answered = False
+                self._proxy.requests[-1] += data
+                what = self._proxy.planned(data)
+                if what == "request":
+                    self._end()
+                    return
+                self._losing_reply = what == "reply" or self._losing_reply
+                self._server.sendall(data)
+        _cut(self._server)
+
+    def _downstream(self):
+        with contextlib.suppress(OSError):
+            while data := self._server.recv(1 << 20):
+                self._answered = True
+                if self._losing_reply:
+                    self._end()
+                    return
+                self._client.sendall(data)
+        _cut(self._client)
+
+    def _end(self):
+        self._proxy.lost.set()
+        _cut(self._client)
+        _cut(self._server)
+
+
+def _cut(each):
+    with contextlib.suppress(OSError):  # the other side may have been faster
+        each.shutdown(socket.SHUT_RDWR)
