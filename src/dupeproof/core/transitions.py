@@ -23,6 +23,8 @@ def claim(found: Record | None, request: ClaimRequest, now: int) -> tuple[Outcom
             return Won(found.attempt), _leased(found, now + request.terms.lease, request.terms.window)
         if found.state is State.DEAD:
             return Dead(found.attempt, newly=True), None
+        if found.state is State.FAILED:
+            return Busy(0), None  # a copy that was under way for long; its maker has failed since
     limit = request.terms.max_attempts
     event = Event.CLAIM_EXHAUSTED if 0 < limit <= found.attempt else Event.CLAIM
     if not allows(situation, event):

@@ -202,7 +202,7 @@ class AsyncOnce:
         """
         digest = self._digest(check_key(key))
         try:
-            data = self._codec.encode(result)
+            data = self._codec.encode(result, Any)
         except Unstorable as exc:
             raise ConfigError(f"the result cannot be stored: {exc}") from exc
         token = await self._unowned(digest)

@@ -280,7 +280,7 @@ class Claim:
 
     def _encoded(self, value: Any) -> tuple[bytes, str]:
         try:
-            return self._codec.encode(value), self._codec.name
+            return self._codec.encode(value, self._returns), self._codec.name
         except Unstorable as exc:
             logger.warning("%s: done, but not replayable: %s", self._title(), exc)
         except Exception:

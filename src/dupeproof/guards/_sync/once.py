@@ -201,7 +201,7 @@ class Once:
         """
         digest = self._digest(check_key(key))
         try:
-            data = self._codec.encode(result)
+            data = self._codec.encode(result, Any)
         except Unstorable as exc:
             raise ConfigError(f"the result cannot be stored: {exc}") from exc
         token = self._unowned(digest)

@@ -2,7 +2,7 @@
 """Where connections belong, and doing several things at a time, for tasks."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
@@ -17,8 +17,13 @@ def home() -> object:
     return asyncio.get_running_loop()
 
 
-async def gather(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    return await asyncio.gather(*works)
+async def gather(works: Iterable[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
+    """All of them at once, each to its end; then the first error, if there was one."""
+    results = await asyncio.gather(*(work() for work in works), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results  # type: ignore[return-value]
 
 
 class Turnstile:

@@ -4,7 +4,7 @@
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -38,8 +38,18 @@ class Mutex:
         self._locks[home()].release()
 
 
-def gather(results: Iterable[T]) -> list[T]:
-    return list(results)
+def gather(works: Iterable[Callable[[], T]]) -> list[T]:
+    """One after the other, each to its end; then the first error, if there was one."""
+    results: list[T] = []
+    failure: Exception | None = None
+    for work in works:
+        try:
+            results.append(work())
+        except Exception as exc:  # noqa: BLE001 - raised below, when the others have had their turn
+            failure = failure or exc
+    if failure is not None:
+        raise failure
+    return results
 
 
 class Turnstile:

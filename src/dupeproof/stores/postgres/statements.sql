@@ -81,6 +81,6 @@ SELECT count(*) FILTER (WHERE expires_at > clock_timestamp()), count(*),
 FROM dupeproof_marks
 
 -- name: check
-SELECT current_setting('server_version'), current_setting('synchronous_commit'), pg_is_in_recovery(),
+SELECT current_setting('server_version'), current_setting('synchronous_commit'), pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
        has_table_privilege('dupeproof_records', 'INSERT') AND has_table_privilege('dupeproof_records', 'UPDATE')
        AND has_table_privilege('dupeproof_marks', 'INSERT') AND has_table_privilege('dupeproof_marks', 'DELETE')

@@ -9,6 +9,9 @@ from msgspec import Struct
 from dupeproof.stores.redis.resp import pack, pack_call
 
 _USES_RECORDS = ("claim", "resolve", "release", "renew")
+_CLOSES_CLAIMS = ("close", "resolve", "release", "renew")
+_ALLOWED_WHEN_FULL = b"#!lua flags=allow-oom\n"
+"""A server at its memory limit may refuse new claims, but must let those that are open come to their end."""
 
 
 class Script(Struct, frozen=True):
@@ -29,4 +32,6 @@ def script(name: str) -> Script:
     text = folder.joinpath(f"{name}.lua").read_bytes()
     if name in _USES_RECORDS:
         text = folder.joinpath("record.lua").read_bytes() + text
+    if name in _CLOSES_CLAIMS:
+        text = _ALLOWED_WHEN_FULL + text
     return Script(text, sha1(text, usedforsecurity=False).hexdigest().encode())

@@ -118,6 +118,15 @@ class AsyncClaimCases(AsyncStoreCase):
         assert await fail(store, key, token)
         assert not await finish(store, key, token)
 
+    async def test_a_late_copy_of_a_claim_does_not_win_after_its_maker_failed(
+        self, store: AsyncStore
+    ) -> None:
+        key = new_key()
+        token = await won(store, key)
+        await fail(store, key, token)
+        assert isinstance(await claim(store, key, token), outcomes.Busy)
+        assert await claim(store, key, new_token()) == outcomes.Won(2)
+
     async def test_a_dead_key_stays_dead(self, store: AsyncStore) -> None:
         key = new_key()
         assert await fail(store, key, await won(store, key, terms(limit=1)), dead=True)

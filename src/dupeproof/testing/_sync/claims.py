@@ -119,6 +119,13 @@ class ClaimCases(StoreCase):
         assert fail(store, key, token)
         assert not finish(store, key, token)
 
+    def test_a_late_copy_of_a_claim_does_not_win_after_its_maker_failed(self, store: Store) -> None:
+        key = new_key()
+        token = won(store, key)
+        fail(store, key, token)
+        assert isinstance(claim(store, key, token), outcomes.Busy)
+        assert claim(store, key, new_token()) == outcomes.Won(2)
+
     def test_a_dead_key_stays_dead(self, store: Store) -> None:
         key = new_key()
         assert fail(store, key, won(store, key, terms(limit=1)), dead=True)

@@ -99,7 +99,7 @@ class AsyncPostgresStore:
         [(version, synchronous_commit, standby, writable)] = await self._run("check")
         if standby or not writable:
             why = (
-                "is a standby; point the URL at the primary"
+                "is read-only; point the URL at the primary"
                 if standby
                 else "does not let this user write its tables"
             )

@@ -100,7 +100,7 @@ class PostgresStore:
         [(version, synchronous_commit, standby, writable)] = self._run("check")
         if standby or not writable:
             why = (
-                "is a standby; point the URL at the primary"
+                "is read-only; point the URL at the primary"
                 if standby
                 else "does not let this user write its tables"
             )

@@ -79,6 +79,9 @@ BEGIN
                 verdict := 'done'; codec := r.codec; result := r.result; EXIT;
             ELSIF r.state = 'dead' THEN
                 verdict := 'dead'; flag := r.token = tokens[place]; EXIT;
+            ELSIF r.state = 'failed' AND r.token = tokens[place] THEN
+                -- A copy of the claim that was under way for long; its maker has failed since.
+                verdict := 'busy'; EXIT;
             ELSIF r.state = 'running' AND r.token <> tokens[place] AND r.lease_until > moment THEN
                 verdict := 'busy'; lease_left := ceil(extract(epoch FROM r.lease_until - moment) * 1000); EXIT;
             ELSIF r.state = 'running' AND r.token <> tokens[place] AND r.hold THEN
@@ -89,7 +92,8 @@ BEGIN
                 -- The same claim again, after a lost reply.
                 verdict := 'won';
                 UPDATE dupeproof_records AS d
-                SET lease_until = until, expires_at = CASE WHEN d.hold THEN 'infinity' ELSE gone END
+                SET lease_until = until,
+                    expires_at = CASE WHEN d.hold THEN 'infinity' ELSE until + dupeproof_ms_v1(windows[place]) END
                 WHERE d.key = r.key AND d.token = r.token AND d.state = 'running';
             ELSIF limits[place] > 0 AND r.attempt >= limits[place] THEN
                 verdict := 'dead'; flag := true;

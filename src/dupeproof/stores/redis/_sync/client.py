@@ -3,6 +3,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from redis.exceptions import AskError, MovedError, NoScriptError
@@ -52,7 +53,7 @@ class Client:
             )
             parts = gather(
                 [
-                    self._together(node, [commands[index] for index in members], repeat=repeat)
+                    partial(self._together, node, [commands[index] for index in members], repeat=repeat)
                     for node, members in groups.items()
                 ]
             )

@@ -23,6 +23,7 @@ local function decide(key, packed)
         elseif r.state == 'x' then
             return {'x', r.attempt, 1}
         end
+        return {'b', 0}  -- a copy that was under way for long; its maker has failed since
     end
     if r.state == 'x' then
         return {'x', r.attempt, 0}
