@@ -20,6 +20,7 @@ from dupeproof.core.records import (
 )
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
+from dupeproof.stores._sync.runtime import PerHome
 from dupeproof.stores.postgres import migrations, rows
 from dupeproof.stores.postgres._sync.pool import Pool, execute
 from dupeproof.stores.postgres.faults import (
@@ -40,7 +41,7 @@ class PostgresStore:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._pool = Pool(target)
+        self._pools = PerHome(lambda: Pool(target))
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         return rows.outcomes_of(self._run("claim", rows.claim_columns(requests)))
@@ -114,7 +115,10 @@ class PostgresStore:
         """Bring the schema up to date; the versions that were applied now."""
         with translated(self._target.shown):
             # Each statement has the whole time: others may be making the schema, one after the other.
-            with self._pool.connection(self._target.timeout) as connection, connection.transaction():
+            with (
+                self._pools.get().connection(self._target.timeout) as connection,
+                connection.transaction(),
+            ):
                 connection.limit = self._target.timeout
                 execute(connection, migrations.LOCK)
                 execute(connection, migrations.CREATE_LEDGER)
@@ -126,7 +130,9 @@ class PostgresStore:
                 return [migration.version for migration in missing]
 
     def close(self) -> None:
-        self._pool.close()
+        pool = self._pools.take()
+        if pool is not None:
+            pool.close()
 
     def _run(
         self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True
@@ -135,7 +141,7 @@ class PostgresStore:
         with translated(self._target.shown):
             for tries in range(1, _TRIES + 1):
                 try:
-                    with self._pool.connection(deadline - time.monotonic()) as connection:
+                    with self._pools.get().connection(deadline - time.monotonic()) as connection:
                         return execute(connection, statement(name), parameters)
                 except SCHEMA_MISSING:
                     if tries == _TRIES:

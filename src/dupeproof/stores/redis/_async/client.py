@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.exceptions import AskError, MovedError, NoScriptError
 
-from dupeproof.stores._async.runtime import Mutex, gather, home, sleep
+from dupeproof.stores._async.runtime import PerHome, gather, sleep
 from dupeproof.stores.redis._async.node import AsyncNode
 from dupeproof.stores.redis._async.topology import AsyncCluster, AsyncTopology, topology
 from dupeproof.stores.redis.faults import CONNECTION_LOST, NOT_RUN, REFUSED, translated
@@ -24,9 +24,7 @@ class AsyncClient:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._topology: AsyncTopology | None = None
-        self._home: object = None
-        self._opening = Mutex()
+        self._places = PerHome(lambda: topology(target))
 
     async def send(
         self,
@@ -44,7 +42,7 @@ class AsyncClient:
         with translated(self.target.shown):
             if len(commands) == 1:
                 return [await self._one(commands[0], tags[0], deadline, repeat=repeat, in_full=in_full)]
-            places = self._current()
+            places = self._places.get()
             groups: dict[AsyncNode, Sequence[int]] = (
                 await _by_node(places, tags)
                 if self.target.kind == "cluster"
@@ -74,11 +72,11 @@ class AsyncClient:
             return replies
 
     async def primaries(self) -> Sequence[AsyncNode]:
-        return await self._current().primaries()
+        return await self._places.get().primaries()
 
     async def close(self) -> None:
-        places, self._topology = self._topology, None
-        if places is not None and self._home is home():
+        places = self._places.take()
+        if places is not None:
             await places.close()
 
     async def _together(self, node: AsyncNode, commands: Sequence[bytes], *, repeat: bool) -> list[Any]:
@@ -98,7 +96,7 @@ class AsyncClient:
         repeat: bool,
         in_full: Callable[[int], bytes] | None,
     ) -> Any:
-        places = self._current()
+        places = self._places.get()
         patient = self.target.kind != "single"
         asked: Address | None = None
         tries = 0
@@ -134,17 +132,6 @@ class AsyncClient:
                 if tries > 1:
                     await sleep(_PAUSE)
                 await places.refresh()
-
-    def _current(self) -> AsyncTopology:
-        """Connections belong to the loop, or the process, that made them."""
-        places = self._topology
-        if places is None or self._home is not home():
-            with self._opening:
-                places = self._topology
-                if places is None or self._home is not home():
-                    places = topology(self.target)
-                    self._topology, self._home = places, home()
-        return places
 
 
 _LOST = MovedError("0 lost:0")

@@ -8,7 +8,7 @@ from typing import Any
 
 from redis.exceptions import AskError, MovedError, NoScriptError
 
-from dupeproof.stores._sync.runtime import Mutex, gather, home, sleep
+from dupeproof.stores._sync.runtime import PerHome, gather, sleep
 from dupeproof.stores.redis._sync.node import Node
 from dupeproof.stores.redis._sync.topology import Cluster, Topology, topology
 from dupeproof.stores.redis.faults import CONNECTION_LOST, NOT_RUN, REFUSED, translated
@@ -25,9 +25,7 @@ class Client:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._topology: Topology | None = None
-        self._home: object = None
-        self._opening = Mutex()
+        self._places = PerHome(lambda: topology(target))
 
     def send(
         self,
@@ -45,7 +43,7 @@ class Client:
         with translated(self.target.shown):
             if len(commands) == 1:
                 return [self._one(commands[0], tags[0], deadline, repeat=repeat, in_full=in_full)]
-            places = self._current()
+            places = self._places.get()
             groups: dict[Node, Sequence[int]] = (
                 _by_node(places, tags)
                 if self.target.kind == "cluster"
@@ -75,11 +73,11 @@ class Client:
             return replies
 
     def primaries(self) -> Sequence[Node]:
-        return self._current().primaries()
+        return self._places.get().primaries()
 
     def close(self) -> None:
-        places, self._topology = self._topology, None
-        if places is not None and self._home is home():
+        places = self._places.take()
+        if places is not None:
             places.close()
 
     def _together(self, node: Node, commands: Sequence[bytes], *, repeat: bool) -> list[Any]:
@@ -99,7 +97,7 @@ class Client:
         repeat: bool,
         in_full: Callable[[int], bytes] | None,
     ) -> Any:
-        places = self._current()
+        places = self._places.get()
         patient = self.target.kind != "single"
         asked: Address | None = None
         tries = 0
@@ -135,17 +133,6 @@ class Client:
                 if tries > 1:
                     sleep(_PAUSE)
                 places.refresh()
-
-    def _current(self) -> Topology:
-        """Connections belong to the loop, or the process, that made them."""
-        places = self._topology
-        if places is None or self._home is not home():
-            with self._opening:
-                places = self._topology
-                if places is None or self._home is not home():
-                    places = topology(self.target)
-                    self._topology, self._home = places, home()
-        return places
 
 
 _LOST = MovedError("0 lost:0")
