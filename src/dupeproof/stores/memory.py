@@ -112,7 +112,13 @@ class MemoryStore:
         with self._lock:
             for mark in marks:
                 known = self._marks.get(mark.key)
-                ours = known is not None and known[0] > now and known[1].token == mark.token
+                # A mark without a token is nobody's to take back.
+                ours = (
+                    mark.token != b""
+                    and known is not None
+                    and known[0] > now
+                    and known[1].token == mark.token
+                )
                 if ours:
                     del self._marks[mark.key]
                 answers.append(ours)

@@ -38,7 +38,7 @@ _MARK = (
     "ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, token = excluded.token, meta = excluded.meta "
     "WHERE dupeproof_marks.expires_at <= ?"
 )
-_UNMARK = "DELETE FROM dupeproof_marks WHERE key = ? AND token = ? AND expires_at > ?"
+_UNMARK = "DELETE FROM dupeproof_marks WHERE key = ? AND token = ? AND token <> x'' AND expires_at > ?"
 _REMOVE_MARK = "DELETE FROM dupeproof_marks WHERE key = ? RETURNING expires_at"
 _PURGE_MARKS = (
     "DELETE FROM dupeproof_marks WHERE key IN "

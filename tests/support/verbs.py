@@ -1,0 +1,122 @@
+"""Random sequences of store verbs, and answers in a form in which two stores can be compared."""
+
+import random
+import time
+
+from msgspec import structs
+
+from dupeproof.core.outcomes import Busy
+from dupeproof.core.records import NEVER, ClaimRequest, Fail, Finish, Mark, Release, Renew, Terms
+
+SHORT, LONG = 1, 3_600_000
+PAUSE = 0.004
+"""After anything that lasts a millisecond: by any clock it is over, and nothing is ever at the edge."""
+LETTERS = "ab"
+
+WEIGHTS = {
+    "claim": 9, "finish": 3, "resolve": 2, "fail": 4, "release": 2, "renew": 2, "mark": 3, "unmark": 2,
+    "get": 2, "marks": 1, "forget": 1,
+}  # fmt: skip
+BATCHED = ("claim", "finish", "mark")
+
+
+def lasting():
+    """Most things last; a quarter is over at once."""
+    return random.choice([SHORT, LONG, LONG, LONG])
+
+
+def step():
+    """One batch of one verb. Few keys and tokens, so that most verbs meet a record they can do something to."""
+    [verb] = random.choices(list(WEIGHTS), list(WEIGHTS.values()))
+    size = random.choice([1, 1, 1, 2, 3]) if verb in BATCHED else 1
+    return [(verb, random.choice("xxxy"), *details(verb)) for _ in range(size)]
+
+
+def details(verb):
+    token = random.choice(LETTERS)
+    match verb:
+        case "claim":
+            fingerprint = random.choice([b"", b"", b"f" * 16, b"f" * 16, b"g" * 16])
+            limit = random.choice([0, 0, 1, 2])
+            return token, lasting(), lasting(), random.random() < 0.3, limit, fingerprint
+        case "finish":
+            return token, lasting(), random.choice([b"", b"1", b"\x00\xff" * 40])
+        case "resolve":
+            return token, random.choice(LETTERS), lasting()
+        case "fail":
+            return token, lasting(), random.random() < 0.3
+        case "release":
+            return token, lasting()
+        case "renew":
+            return token, lasting(), lasting()
+        case "mark":
+            return lasting(), random.choice(["", *LETTERS]), random.choice([b"", b"{}"])
+        case "unmark":
+            return (random.choice(["", *LETTERS]),)
+    return ()
+
+
+class Names:
+    """The keys and tokens of one sequence: new ones each time, the same on both stores."""
+
+    def __init__(self, salt):
+        self._salt = salt
+
+    def key(self, name):
+        return (self._salt + name.encode()).rjust(16, b"-")[-16:]
+
+    def token(self, name):
+        return name.encode() * 8
+
+
+def apply(store, names, batch):
+    """Carry out one batch of one verb on a store: its answers."""
+    verb = batch[0][0]
+    items = [build(names, *each) for each in batch]
+    answers = getattr(store, "finish" if verb == "resolve" else verb)(items)
+    if any(SHORT in each for each in batch):
+        time.sleep(PAUSE)
+    return [comparable(answer) for answer in answers]
+
+
+def build(names, verb, key, *rest):
+    key = names.key(key)
+    match verb, rest:
+        case "claim", (token, lease, window, hold, limit, fingerprint):
+            terms = Terms("names", lease, window, hold, limit)
+            return ClaimRequest(key, names.token(token), terms, fingerprint)
+        case "finish", (token, window, result):
+            return Finish(key, names.token(token), window, result, "json")
+        case "resolve", (token, resolver, window):
+            return Finish(
+                key, names.token(token), window, b'"resolved"', "json", names.token(resolver.upper())
+            )
+        case "fail", (token, window, dead):
+            return Fail(key, names.token(token), window, "ValueError", dead)
+        case "release", (token, window):
+            return Release(key, names.token(token), window)
+        case "renew", (token, lease, window):
+            return Renew(key, names.token(token), lease, window)
+        case "mark", (window, token, meta):
+            return Mark(key, window, names.token(token), meta)
+        case "unmark", (token,):
+            return Mark(key, LONG, names.token(token))
+    return key
+
+
+def comparable(answer):
+    """Everything but the moments, which are compared by what they mean."""
+    if isinstance(answer, Busy):
+        return ("busy", answer.lease_left > LONG / 2)
+    if hasattr(answer, "record"):
+        record, now = answer.record, answer.now
+        fields = structs.asdict(record)
+        for name in ("created_at", "lease_until", "finished_at", "expires_at"):
+            fields[name] = (fields[name] == NEVER, fields[name] > now + LONG / 2)
+        # Whether a lease was long once does not matter when nobody runs any more.
+        if record.state != "running":
+            fields.pop("lease_until")
+        return (fields, record.situation(now))
+    if hasattr(answer, "meta"):
+        return ("mark", answer.meta)
+    return answer
