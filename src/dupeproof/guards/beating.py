@@ -8,6 +8,7 @@ those read, or finds no promise and wakes the heartbeat.
 
 from collections.abc import Sequence
 from typing import Protocol
+from weakref import ref
 
 from dupeproof.core.records import Renew
 
@@ -39,7 +40,8 @@ class Pulse:
     """Open claims and when each is due. Callers bring the time."""
 
     def __init__(self) -> None:
-        self._due: dict[Beating, float] = {}
+        self._due: dict[ref[Beating], float] = {}
+        """Weakly held: a claim whose owner was interrupted beyond repair is not kept alive by its heartbeat."""
         self._promise = NO_PROMISE
 
     def __bool__(self) -> bool:
@@ -47,11 +49,11 @@ class Pulse:
 
     def add(self, claim: Beating, now: float) -> bool:
         """Start watching. True when the heartbeat must be woken, because it would look too late."""
-        due = self._due[claim] = now + claim.lease / _BEATS_PER_LEASE
+        due = self._due[ref(claim)] = now + claim.lease / _BEATS_PER_LEASE
         return due < self._promise
 
     def remove(self, claim: Beating) -> None:
-        self._due.pop(claim, None)
+        self._due.pop(ref(claim), None)
 
     def clear(self) -> None:
         self._due.clear()
@@ -66,7 +68,14 @@ class Pulse:
         return first
 
     def due(self, now: float) -> list[Beating]:
-        return [claim for claim, due in list(self._due.items()) if due <= now]
+        found = []
+        for reference, due in list(self._due.items()):
+            claim = reference()
+            if claim is None:
+                self._due.pop(reference, None)
+            elif due <= now:
+                found.append(claim)
+        return found
 
     def renewed(self, claims: Sequence[Beating], answers: Sequence[bool], now: float) -> None:
         for claim, ours in zip(claims, answers, strict=True):
@@ -83,6 +92,6 @@ class Pulse:
 
     def _set(self, claim: Beating, due: float) -> None:
         """A claim that was closed and removed meanwhile must not come back: look after writing, not before."""
-        self._due[claim] = due
+        self._due[ref(claim)] = due
         if not claim.is_open:
             self.remove(claim)

@@ -22,10 +22,11 @@ def qualified_name(fn: Callable[..., object], override: str | None = None) -> st
     if override is not None:
         if not override or not override.isprintable():
             raise ConfigError("name= must be a printable, non-empty text")
-        return override
+        # The first colon of a key ends the name, so that "a" with "b:c" is not "a:b" with "c".
+        return override.replace("%", "%25").replace(":", "%3A")
     qualname: str | None = getattr(fn, "__qualname__", None)
-    if qualname is None:
-        raise ConfigError(f"a {type(fn).__name__} object has no name of its own; pass name=")
+    if qualname is None or "<lambda>" in qualname:
+        raise ConfigError(f"a {type(fn).__name__} without a name of its own would share its keys; pass name=")
     return f"{_module_name(fn.__module__)}.{qualname}"
 
 

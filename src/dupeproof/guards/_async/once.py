@@ -12,12 +12,13 @@ from dupeproof.core.codecs import Codec, JsonCodec, Unstorable
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Event, Kind, Listener, publish
 from dupeproof.core.policy import OnAbandoned, OnBusy, OnStoreDown, Policy, make_policy
-from dupeproof.core.protocols import AsyncSeenSet, AsyncStore, AsyncWaitable
+from dupeproof.core.protocols import AsyncSeenSet, AsyncStore
 from dupeproof.core.records import Finish, Health, Mark, Release, Stats
 from dupeproof.core.states import State
 from dupeproof.errors import Busy, ConfigError, StoreUnavailable
-from dupeproof.guards._async.claims import AsyncClaim, AsyncEngine
-from dupeproof.guards._async.runtime import IS_ASYNC, Heartbeat, settle
+from dupeproof.guards._async.claims import AsyncClaim
+from dupeproof.guards._async.engine import AsyncEngine
+from dupeproof.guards._async.runtime import IS_ASYNC, settle
 from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.entries import Entry, make_entry
 from dupeproof.guards.functions import KnownReturns, check_kind
@@ -79,13 +80,7 @@ class AsyncOnce:
         self._store = resolve_store(store, open_async_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
         self._seen_set = self._store if isinstance(self._store, AsyncSeenSet) else None
-        self._engine = AsyncEngine(
-            store=self._store,
-            waitable=self._store if isinstance(self._store, AsyncWaitable) else None,
-            heartbeat=Heartbeat(self._store),
-            listeners=tuple(events),
-            on_dead=on_dead,
-        )
+        self._engine = AsyncEngine(self._store, tuple(events), on_dead)
 
     # Seen before?
 
@@ -106,7 +101,10 @@ class AsyncOnce:
         return not fresh
 
     async def fresh(self, items: Iterable[T], key: Callable[[T], Key] | None = None) -> list[T]:
-        """The items not seen before, in order, each key once; marks them, a thousand in a round trip."""
+        """The items not seen before, in order, each key once; marks them, a thousand in a round trip.
+
+        If it raises `StoreUnavailable`, earlier thousands of the same call may be marked already.
+        """
         chosen = list(items)
         window = self._policy.terms.window
         keys: Iterable[Any] = chosen if key is None else map(key, chosen)
@@ -314,8 +312,14 @@ class AsyncOnce:
 async def _attempt(
     claim: AsyncClaim, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
 ) -> Result[R]:
-    async with claim:
-        if not claim.won:
-            return Result(claim.result, replayed=True, attempt=claim.attempt)
-        value = claim.result = await settle(fn(*args, **kwargs))
+    await claim.acquire()
+    if not claim.won:
+        return Result(claim.result, replayed=True, attempt=claim.attempt)
+    try:
+        value: R = await settle(fn(*args, **kwargs))
+    except BaseException as exc:
+        if claim.is_open:
+            await claim.leave(exc)
+        raise
+    await claim.finish(value)
     return Result(value, replayed=False, attempt=claim.attempt)

@@ -13,12 +13,13 @@ from dupeproof.core.codecs import Codec, JsonCodec, Unstorable
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Event, Kind, Listener, publish
 from dupeproof.core.policy import OnAbandoned, OnBusy, OnStoreDown, Policy, make_policy
-from dupeproof.core.protocols import SeenSet, Store, Waitable
+from dupeproof.core.protocols import SeenSet, Store
 from dupeproof.core.records import Finish, Health, Mark, Release, Stats
 from dupeproof.core.states import State
 from dupeproof.errors import Busy, ConfigError, StoreUnavailable
-from dupeproof.guards._sync.claims import Claim, Engine
-from dupeproof.guards._sync.runtime import IS_ASYNC, Heartbeat, settle
+from dupeproof.guards._sync.claims import Claim
+from dupeproof.guards._sync.engine import Engine
+from dupeproof.guards._sync.runtime import IS_ASYNC, settle
 from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.entries import Entry, make_entry
 from dupeproof.guards.functions import KnownReturns, check_kind
@@ -80,13 +81,7 @@ class Once:
         self._store = resolve_store(store, open_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
         self._seen_set = self._store if isinstance(self._store, SeenSet) else None
-        self._engine = Engine(
-            store=self._store,
-            waitable=self._store if isinstance(self._store, Waitable) else None,
-            heartbeat=Heartbeat(self._store),
-            listeners=tuple(events),
-            on_dead=on_dead,
-        )
+        self._engine = Engine(self._store, tuple(events), on_dead)
 
     # Seen before?
 
@@ -107,7 +102,10 @@ class Once:
         return not fresh
 
     def fresh(self, items: Iterable[T], key: Callable[[T], Key] | None = None) -> list[T]:
-        """The items not seen before, in order, each key once; marks them, a thousand in a round trip."""
+        """The items not seen before, in order, each key once; marks them, a thousand in a round trip.
+
+        If it raises `StoreUnavailable`, earlier thousands of the same call may be marked already.
+        """
         chosen = list(items)
         window = self._policy.terms.window
         keys: Iterable[Any] = chosen if key is None else map(key, chosen)
@@ -309,8 +307,14 @@ class Once:
 
 
 def _attempt(claim: Claim, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Result[R]:
-    with claim:
-        if not claim.won:
-            return Result(claim.result, replayed=True, attempt=claim.attempt)
-        value = claim.result = settle(fn(*args, **kwargs))
+    claim.acquire()
+    if not claim.won:
+        return Result(claim.result, replayed=True, attempt=claim.attempt)
+    try:
+        value: R = settle(fn(*args, **kwargs))
+    except BaseException as exc:
+        if claim.is_open:
+            claim.leave(exc)
+        raise
+    claim.finish(value)
     return Result(value, replayed=False, attempt=claim.attempt)

@@ -5,11 +5,12 @@ import os
 import threading
 import time
 import weakref
+from types import CoroutineType
 from typing import TypeVar
 
 from dupeproof.core.events import logger
 from dupeproof.core.protocols import Store
-from dupeproof.errors import ConfigError
+from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.guards.beating import Beating, Pulse
 
 IS_ASYNC = False
@@ -20,10 +21,8 @@ _IDLE_SECONDS = 10.0
 
 def settle(value: T) -> T:
     """The value of a call; one that would still have to be awaited never ran, and is refused."""
-    if hasattr(type(value), "__await__"):
-        close = getattr(value, "close", None)
-        if close is not None:
-            close()
+    if isinstance(value, CoroutineType):
+        value.close()
         raise ConfigError(
             "the function returned an awaitable and did not run; use AsyncOnce for async functions"
         )
@@ -62,7 +61,7 @@ class Heartbeat:
         self._pulse.remove(claim)
 
     def stop(self) -> None:
-        self._pulse.clear()
+        """End the thread, when the claims that are still open have come to their end."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -81,23 +80,29 @@ class Heartbeat:
             with self._changed:
                 first = self._pulse.promise()
                 patience = _IDLE_SECONDS if first is None else max(0.0, first - time.monotonic())
-                woken = not self._stopped and self._changed.wait(patience)
+                woken = not (self._stopped and first is None) and self._changed.wait(patience)
                 if not woken and self._pulse.promise() is None:
                     self._thread = None
                     return
             now = time.monotonic()
             due = self._pulse.due(now)
-            if due:
-                self._renew(due, now)
+            if due and not self._renewed(due, now) and len(due) > 1:
+                # One key that cannot be reached must not cost the others their claims.
+                for claim in due:
+                    self._renewed([claim], now)
 
-    def _renew(self, due: list[Beating], now: float) -> None:
+    def _renewed(self, due: list[Beating], now: float) -> bool:
         try:
             answers = self._store.renew([claim.renewal() for claim in due])
+        except StoreUnavailable as exc:
+            logger.warning("Renewing %d claims failed; trying again soon: %s", len(due), exc)
         except Exception:
             logger.exception("Renewing %d claims failed; trying again soon", len(due))
-            self._pulse.postpone(due, now)
         else:
             self._pulse.renewed(due, answers, now)
+            return True
+        self._pulse.postpone(due, now)
+        return False
 
 
 _heartbeats: "weakref.WeakSet[Heartbeat]" = weakref.WeakSet()
