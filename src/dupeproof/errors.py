@@ -48,6 +48,11 @@ class NotReplayable(DupeproofError):
 class StoreUnavailable(DupeproofError):
     """The store did not answer in time, or refused to."""
 
+    def __init__(self, text: str, *, refused: bool = False) -> None:
+        super().__init__(text)
+        self.refused = refused
+        """The store was reached and would not take what it was given."""
+
 
 class TokenError(DupeproofError):
     """Base of the one-time token errors."""

@@ -46,7 +46,8 @@ def test_only_a_claim_leads_to_running_from_elsewhere():
 
 def test_nothing_leaves_held_but_its_owner_or_a_person():
     assert set(TABLE[State.HELD]) == {
-        Event.FINISH, Event.FAIL, Event.FAIL_LAST, Event.RELEASE, Event.RENEW, Event.RESOLVE, Event.FORGET,
+        Event.FINISH, Event.FAIL, Event.FAIL_LAST, Event.RELEASE, Event.RENEW, Event.RESOLVE,
+        Event.REOPEN, Event.FORGET,
     }  # fmt: skip
 
 
@@ -104,7 +105,14 @@ def test_a_finish_leaves_done_or_is_refused(found, resolver):
 
 
 @pytest.mark.parametrize(
-    "verb", [transitions.finish, transitions.fail, transitions.release, transitions.renew]
+    ("verb", "change"),
+    [
+        (transitions.finish, Finish(b"k", MINE, 20, b"r", "json")),
+        (transitions.fail, Fail(b"k", MINE, 20, "E")),
+        (transitions.release, Release(b"k", MINE, 20)),
+        (transitions.release, Release(b"k", MINE, 20, reopen=True)),
+        (transitions.renew, Renew(b"k", MINE, 10, 20)),
+    ],
 )
-def test_nothing_can_be_done_to_a_free_key(verb):
-    assert verb(None, Renew(b"k", MINE, 10, 20), NOW) is None
+def test_nothing_can_be_done_to_a_free_key(verb, change):
+    assert verb(None, change, NOW) is None

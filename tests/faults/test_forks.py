@@ -53,14 +53,12 @@ def test_what_a_child_stores_after_its_parent_closed_is_there_for_everyone(tell)
     assert runs == {"before": 1, "first": 1, "second": 1}
 
 
-@pytest.mark.xfail(reason="a child inherits the lock its parent's heartbeat held", strict=True)
 @on("sqlite")
 def test_a_child_born_while_the_heartbeat_speaks_works(tell):
     said, _ = tell("amid_heartbeat")
     assert said == {"fine": True}
 
 
-@pytest.mark.xfail(reason="a child's heartbeat goes on renewing the claims its parent had open", strict=True)
 @on("sqlite")
 def test_a_child_does_not_keep_the_claim_of_its_dead_parent_alive(tell):
     said, _ = tell("heir")

@@ -53,12 +53,17 @@ def test_under_hold_it_waits_for_someone_to_resolve_it(durable_url):
         assert once.run("k", _interrupt) == "looked it up"
 
 
-def test_under_hold_forgetting_lets_it_run_again(durable_url):
+def test_under_hold_reopening_lets_it_run_again_and_never_takes_a_live_claim(durable_url):
     with Once(durable_url, lease="200ms", on_abandoned="hold") as once:
         abandon(once, "k")
         eventually(lambda: once.get("k").state == "held")
-        once.forget("k")
-        assert once.run("k", lambda: "again") == "again"
+        assert once.reopen("k") is True
+        with once.claim("k") as claim:
+            with pytest.raises(Busy):
+                once.reopen("k")
+            claim.result = "again"
+        assert once.reopen("k") is False
+        assert once.run("k", lambda: "thrice") == "again"
 
 
 def test_an_owner_whose_key_was_forgotten_is_told(durable_url):

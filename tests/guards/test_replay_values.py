@@ -4,6 +4,7 @@ import datetime as dt
 import enum
 import math
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -147,11 +148,86 @@ def test_a_value_not_of_its_annotated_type_is_not_replayed_as_something_else():
         once.run("k", work)
 
 
+@dataclass
+class Cents:
+    amount: int
+
+    def __post_init__(self):
+        self.amount *= 100
+
+
+@dataclass
+class Base:
+    a: int
+
+
+@dataclass
+class Derived(Base):
+    b: int
+
+
+class Doubling(pydantic.BaseModel):
+    n: int
+
+    @pydantic.field_validator("n")
+    @classmethod
+    def double(cls, n: int) -> int:
+        return 2 * n
+
+
+class Secretive(pydantic.BaseModel):
+    password: pydantic.SecretStr
+    hidden: int = pydantic.Field(default=0, exclude=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Cents, Cents(5)),
+        (Base, Derived(1, 2)),
+        (list[Base], [Derived(1, 2)]),
+        (Doubling, Doubling(n=3)),
+        (Secretive, Secretive(password="p", hidden=5)),
+    ],
+    ids=lambda value: ascii(value)[:20],
+)
+def test_a_value_its_type_would_change_on_reading_is_not_replayed_changed(kind, value):
+    def work():
+        return value
+
+    work.__annotations__["return"] = kind
+    once = Once("memory://")
+    assert once.run("k", work) is value
+    with pytest.raises(NotReplayable, match="not run again"):
+        once.run("k", work)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Sequence[int], (1, 2)),
+        (float, 5),
+        (Base, Base(1)),
+        (Secretive | None, None),
+        (Mapping[str, int], {"a": 1}),
+    ],
+)
+def test_a_value_that_comes_back_equal_is_replayed(kind, value):
+    def work():
+        return value
+
+    work.__annotations__["return"] = kind
+    once = Once("memory://")
+    once.run("k", work)
+    again = once.run("k", work)
+    assert again == value or list(again) == list(value)
+
+
 def test_a_codec_of_ones_own():
     class Latin:
         name = "latin"
 
-        def encode(self, value):
+        def encode(self, value, returns):
             return value.encode("latin-1")
 
         def decode(self, data, returns):

@@ -51,6 +51,11 @@ def test_building_a_guard_connects_to_nothing(url):
         ("postgresql://u@h/db", "postgresql://u@h/db"),
         ("redis+cluster://u:sec@ret@a:1,b:2", "redis+cluster://u:***@a:1,b:2"),
         ("sqlite:////tmp/a.db", "sqlite:////tmp/a.db"),
+        ("redis://:pa/ss@host:6379/0", "redis://:***@host:6379/0"),
+        ("postgresql://app:p?w@h/db", "postgresql://app:***@h/db"),
+        ("app:secret@host", "app:***@host"),
+        ("redis://:a@b://c@host", "redis://:***@host"),
+        ("dedup.db", "dedup.db"),
     ],
 )
 def test_a_url_is_shown_without_its_secrets(url, shown):

@@ -1,8 +1,8 @@
 """Values to bytes and back, typed by the return annotation. JSON by msgspec unless the user brings a codec.
 
 What can be known before the work is checked before the work: `prepare` refuses a return type that could never be
-read back. What only shows afterwards (`-> Any` returning a socket, a NaN) raises `Unstorable`, and the guard
-finishes the claim as "done, not replayable".
+read back. What only shows afterwards (`-> Any` returning a socket, a NaN, a value that would come back changed) raises
+`Unstorable`, and the guard finishes the claim as "done, not replayable".
 """
 
 import math
@@ -13,6 +13,9 @@ import msgspec
 from msgspec import inspect
 
 from dupeproof.errors import ConfigError
+
+_PLAIN = (int, str, bool, float, type(None))
+_CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
 class Unstorable(Exception):
@@ -25,7 +28,9 @@ class Codec(Protocol):
     @property
     def name(self) -> str: ...
 
-    def encode(self, value: Any) -> bytes: ...
+    def encode(self, value: Any, returns: Any) -> bytes:
+        """The bytes to store; any exception means that the value cannot be replayed."""
+        ...
 
     def decode(self, data: bytes, returns: Any) -> Any: ...
 
@@ -43,7 +48,7 @@ class JsonCodec:
         self._encode: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=_to_builtin).encode
         self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: Any, returns: Any = Any) -> bytes:
         try:
             data = self._encode(value)
         except (TypeError, ValueError, OverflowError, RecursionError) as exc:
@@ -51,12 +56,14 @@ class JsonCodec:
         # msgspec writes a NaN as null; looking for one costs only the values that hold a null.
         if b"null" in data and _has_nonfinite(msgspec.to_builtins(value, enc_hook=_to_builtin)):
             raise Unstorable("JSON has no NaN and no infinity")
+        if returns is not Any and not (returns in _PLAIN and type(value) is returns):
+            self._check_faithful(value, returns, data)
         return data
 
     def decode(self, data: bytes, returns: Any) -> Any:
         try:
             return self._decoder(returns).decode(data)
-        except (msgspec.MsgspecError, ValueError, TypeError) as exc:
+        except Exception as exc:  # validators and __post_init__ of the user's types may raise anything
             raise Unstorable("the stored value is not of the annotated type") from exc
 
     def prepare(self, returns: Any) -> None:
@@ -75,6 +82,19 @@ class JsonCodec:
                 f"the return type {_name(returns)} cannot be stored: {exc}; return another type, or pass codec="
             ) from exc
 
+    def _check_faithful(self, value: Any, returns: Any, data: bytes) -> None:
+        """A replay must give what the first call gave. Types that change when they are read (a validator that
+        computes, a subclass returned as its base, a masked secret) are found here, not by the second caller.
+        """
+        again = self.decode(data, returns)
+        if _equal(again, value):
+            return
+        if type(value) in _CONTAINERS and self._encode(again) == data:
+            return  # a tuple where the annotation says Sequence: a list is as good
+        raise Unstorable(
+            f"a {type(value).__qualname__} would come back changed by its type or as another type"
+        )
+
     def _decoder(self, returns: Any) -> msgspec.json.Decoder[Any]:
         try:
             return self._decoders[returns]
@@ -83,13 +103,20 @@ class JsonCodec:
             return decoder
 
 
+def _equal(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # noqa: BLE001 - a type that cannot be compared cannot be shown to be the same
+        return False
+
+
 def _is_pydantic(kind: Any) -> bool:
     return hasattr(kind, "model_validate") and hasattr(kind, "model_dump")
 
 
 def _to_builtin(value: Any) -> Any:
     if _is_pydantic(type(value)):
-        return value.model_dump(mode="json")
+        return value.model_dump()  # its JSON form masks secrets and loses types
     raise TypeError(f"{type(value).__qualname__} has no JSON form")
 
 

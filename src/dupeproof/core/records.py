@@ -58,6 +58,8 @@ class Release(Struct, frozen=True, gc=False):
     key: bytes
     token: bytes
     window: int
+    reopen: bool = False
+    """When set the record goes, with its count of attempts: allowed without a live claim, refused with one."""
 
 
 class Renew(Struct, frozen=True, gc=False):

@@ -38,6 +38,7 @@ class Event(StrEnum):
     RELEASE = "release"
     RENEW = "renew"
     RESOLVE = "resolve"
+    REOPEN = "reopen"
     FORGET = "forget"
     LEASE_OVER = "lease over"
     LEASE_OVER_HOLD = "lease over, hold"
@@ -67,11 +68,13 @@ TABLE: dict[State, dict[Event, State]] = {
         Event.CLAIM: State.RUNNING,
         Event.CLAIM_EXHAUSTED: State.DEAD,
         Event.RESOLVE: State.DONE,
+        Event.REOPEN: State.FREE,
         Event.WINDOW_OVER: State.FREE,
     },
     State.HELD: {
         **_OWNER_VERBS,
         Event.RESOLVE: State.DONE,
+        Event.REOPEN: State.FREE,
     },
     State.DONE: {
         Event.FORGET: State.FREE,
@@ -81,11 +84,13 @@ TABLE: dict[State, dict[Event, State]] = {
         Event.CLAIM: State.RUNNING,
         Event.CLAIM_EXHAUSTED: State.DEAD,
         Event.RESOLVE: State.DONE,
+        Event.REOPEN: State.FREE,
         Event.FORGET: State.FREE,
         Event.WINDOW_OVER: State.FREE,
     },
     State.DEAD: {
         Event.RESOLVE: State.DONE,
+        Event.REOPEN: State.FREE,
         Event.FORGET: State.FREE,
         Event.WINDOW_OVER: State.FREE,
     },

@@ -23,6 +23,8 @@ def claim(found: Record | None, request: ClaimRequest, now: int) -> tuple[Outcom
             return Won(found.attempt), _leased(found, now + request.terms.lease, request.terms.window)
         if found.state is State.DEAD:
             return Dead(found.attempt, newly=True), None
+        if found.state is State.FAILED:
+            return Busy(0), None  # a copy that was under way for long; its maker has failed since
     limit = request.terms.max_attempts
     event = Event.CLAIM_EXHAUSTED if 0 < limit <= found.attempt else Event.CLAIM
     if not allows(situation, event):
@@ -74,9 +76,12 @@ def fail(found: Record | None, change: Fail, now: int) -> Record | None:
 
 
 def release(found: Record | None, change: Release, now: int) -> Record | None:
-    """The record to store; one with attempt 0 means: remove it, the key was never claimed before."""
-    if found is None or not _may(found, found.situation(now), change.token, Event.RELEASE):
+    """The record to store; one with attempt 0 means: remove it, the key is as if never claimed."""
+    event = Event.REOPEN if change.reopen else Event.RELEASE
+    if found is None or not _may(found, found.situation(now), change.token, event):
         return None
+    if change.reopen:
+        return replace(found, state=State.FAILED, attempt=0)
     expires_at = now + change.window
     return replace(
         found, state=State.FAILED, attempt=found.attempt - 1, finished_at=now, expires_at=expires_at

@@ -1,10 +1,18 @@
-"""Which open claims are due for renewal: the bookkeeping both heartbeats share. Reads no clock, does no I/O."""
+"""Which open claims are due for renewal: the bookkeeping both heartbeats share. Reads no clock, does no I/O.
+
+Every guarded call passes through `add` and `remove`, and nearly all are over long before they are due. So these take
+no lock: they change one dict entry, which the interpreter does in one piece, and compare with the time at which the
+heartbeat has promised to look again. The promise is withdrawn before the entries are read, so a claim is either among
+those read, or finds no promise and wakes the heartbeat.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
+from weakref import ref
 
 from dupeproof.core.records import Renew
 
+NO_PROMISE = float("inf")
 _BEATS_PER_LEASE = 3
 
 
@@ -16,6 +24,11 @@ class Beating(Protocol):
         """Seconds."""
         ...
 
+    @property
+    def is_open(self) -> bool:
+        """False from just before it is removed."""
+        ...
+
     def renewal(self) -> Renew: ...
 
     def renewal_refused(self) -> None:
@@ -24,49 +37,61 @@ class Beating(Protocol):
 
 
 class Pulse:
-    """Open claims and when each is due. Callers bring the time and, with threads, the lock."""
+    """Open claims and when each is due. Callers bring the time."""
 
     def __init__(self) -> None:
-        self._due: dict[Beating, float] = {}
-        self._next = float("inf")
+        self._due: dict[ref[Beating], float] = {}
+        """Weakly held: a claim whose owner was interrupted beyond repair is not kept alive by its heartbeat."""
+        self._promise = NO_PROMISE
 
     def __bool__(self) -> bool:
         return bool(self._due)
 
     def add(self, claim: Beating, now: float) -> bool:
-        """Start watching. True when this claim is due before the time the caller is set to wake up at."""
-        due = self._due[claim] = now + claim.lease / _BEATS_PER_LEASE
-        if due < self._next:
-            self._next = due
-            return True
-        return False
+        """Start watching. True when the heartbeat must be woken, because it would look too late."""
+        due = self._due[ref(claim)] = now + claim.lease / _BEATS_PER_LEASE
+        return due < self._promise
 
     def remove(self, claim: Beating) -> None:
-        self._due.pop(claim, None)
+        self._due.pop(ref(claim), None)
 
     def clear(self) -> None:
         self._due.clear()
+        self._promise = NO_PROMISE
 
-    def delay(self, now: float) -> float | None:
-        """Seconds until the next claim is due; None when there is none."""
-        self._next = min(self._due.values(), default=float("inf"))
-        return max(0.0, self._next - now) if self._due else None
+    def promise(self) -> float | None:
+        """When the first claim is due; None when there is none. From here on that is when the heartbeat looks."""
+        self._promise = NO_PROMISE
+        first = min(list(self._due.values()), default=None)
+        if first is not None:
+            self._promise = first
+        return first
 
     def due(self, now: float) -> list[Beating]:
-        return [claim for claim, due in self._due.items() if due <= now]
+        found = []
+        for reference, due in list(self._due.items()):
+            claim = reference()
+            if claim is None:
+                self._due.pop(reference, None)
+            elif due <= now:
+                found.append(claim)
+        return found
 
     def renewed(self, claims: Sequence[Beating], answers: Sequence[bool], now: float) -> None:
         for claim, ours in zip(claims, answers, strict=True):
-            if claim not in self._due:
-                continue  # finished meanwhile: its refusal means nothing
             if ours:
-                self._due[claim] = now + claim.lease / _BEATS_PER_LEASE
-            else:
-                del self._due[claim]
+                self._set(claim, now + claim.lease / _BEATS_PER_LEASE)
+            elif claim.is_open:
+                self.remove(claim)
                 claim.renewal_refused()
 
     def postpone(self, claims: Sequence[Beating], now: float) -> None:
         """The store did not answer: try again soon, well before the lease is over."""
         for claim in claims:
-            if claim in self._due:
-                self._due[claim] = now + claim.lease / (_BEATS_PER_LEASE * 4)
+            self._set(claim, now + claim.lease / (_BEATS_PER_LEASE * 4))
+
+    def _set(self, claim: Beating, due: float) -> None:
+        """A claim that was closed and removed meanwhile must not come back: look after writing, not before."""
+        self._due[ref(claim)] = due
+        if not claim.is_open:
+            self.remove(claim)

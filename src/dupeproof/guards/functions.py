@@ -5,12 +5,16 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from dupeproof.core.codecs import Codec
 from dupeproof.errors import ConfigError
+
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 def qualified_name(fn: Callable[..., object], override: str | None = None) -> str:
@@ -18,10 +22,11 @@ def qualified_name(fn: Callable[..., object], override: str | None = None) -> st
     if override is not None:
         if not override or not override.isprintable():
             raise ConfigError("name= must be a printable, non-empty text")
-        return override
+        # The first colon of a key ends the name, so that "a" with "b:c" is not "a:b" with "c".
+        return override.replace("%", "%25").replace(":", "%3A")
     qualname: str | None = getattr(fn, "__qualname__", None)
-    if qualname is None:
-        raise ConfigError(f"a {type(fn).__name__} object has no name of its own; pass name=")
+    if qualname is None or "<lambda>" in qualname:
+        raise ConfigError(f"a {type(fn).__name__} without a name of its own would share its keys; pass name=")
     return f"{_module_name(fn.__module__)}.{qualname}"
 
 
@@ -91,6 +96,34 @@ def _locals_of_caller() -> dict[str, Any]:
     while frame is not None and frame.f_globals.get("__name__", "").startswith("dupeproof."):
         frame = frame.f_back
     return {} if frame is None else dict(frame.f_locals)
+
+
+class KnownReturns:
+    """The return types of the functions a guard is given, looked up and checked once for each."""
+
+    def __init__(self, codec: Codec, *, is_async: bool) -> None:
+        self._codec = codec
+        self._is_async = is_async
+        self._unusual = _GENERATORS if is_async else _GENERATORS | inspect.CO_COROUTINE
+        self._known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+    def __call__(self, fn: Callable[..., object]) -> Any:
+        if (
+            type(fn) is FunctionType
+            and "return" not in fn.__annotations__
+            and not fn.__code__.co_flags & self._unusual
+            and not hasattr(fn, "__wrapped__")
+        ):
+            return Any  # most lambdas, without the cost of asking further
+        lasting = getattr(fn, "__func__", fn)  # a bound method is made anew for every call
+        try:
+            return self._known[lasting]
+        except (KeyError, TypeError):
+            check_callable(fn, is_async=self._is_async)
+            returns = Returns(fn, self._codec)()
+        with suppress(TypeError):  # built-in and unhashable callables cannot be remembered
+            self._known[lasting] = returns
+        return returns
 
 
 class Returns:

@@ -48,13 +48,11 @@ def parse_url(url: str) -> StoreURL:
 
 
 def redact(url: str) -> str:
-    """The URL with its password and query values hidden, fit to be printed."""
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        return url
+    """The URL with its password and query values hidden, fit to be printed; also one that is not quite a URL."""
+    scheme, separator, rest = url.partition("://") if "://" in url else ("", "", url)
+    # A password may hold what ought to be escaped: everything up to the last @ counts as credentials.
+    userinfo, at, rest = rest.rpartition("@")
     rest, question, _ = rest.partition("?")
-    authority, slash, path = rest.partition("/")
-    userinfo, at, hosts = authority.rpartition("@")
-    user = userinfo.partition(":")[0]
-    shown = f"{user}:***@" if ":" in userinfo else f"{user}{at}"
-    return f"{scheme}://{shown}{hosts}{slash}{path}{question and '?…'}"
+    user, colon, _ = userinfo.partition(":")
+    shown = f"{user}:***@" if colon else userinfo + at
+    return f"{scheme}{separator}{shown}{rest}{question and '?…'}"

@@ -2,7 +2,8 @@
 
 Batch first: every verb takes many and answers many, in the order given; a single call is a batch of one. Each
 item is decided in one atomic step of its own, by the store's clock. A key may stand in a batch twice: the first
-one wins. Every verb but `mark` may be repeated after a lost reply and gives the same answer.
+one wins. `claim`, `finish`, `fail` and `renew` may be repeated after a lost reply and give the same answer; `mark` must
+not be, and for the others the second answer may be `False`.
 `False` always means "no longer yours" (or, for `forget` and `unmark`, "there was nothing").
 A store that cannot be reached in time raises `StoreUnavailable`; nothing else of its driver gets through.
 """

@@ -6,9 +6,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from dupeproof.core.durations import Duration
+from dupeproof.core.events import logger
 from dupeproof.core.protocols import AsyncSeenSet, AsyncStore
 from dupeproof.core.records import Mark
-from dupeproof.errors import ConfigError
+from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.guards.options import Key, resolve_store
 from dupeproof.guards.slots import SlotNames
 from dupeproof.stores import open_async_store
@@ -41,7 +42,12 @@ class AsyncSlot:
     ) -> None:
         # A cancellation tells nothing about whether the action happened; only its own error does.
         if isinstance(exc, Exception):
-            await self.give_back()
+            try:
+                await self.give_back()
+            except StoreUnavailable as down:
+                logger.warning(
+                    "A cooldown slot could not be given back; it stays taken for its window: %s", down
+                )
 
 
 class AsyncCooldown:

@@ -12,15 +12,16 @@ from dupeproof.core.codecs import Codec, JsonCodec, Unstorable
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Event, Kind, Listener, publish
 from dupeproof.core.policy import OnAbandoned, OnBusy, OnStoreDown, Policy, make_policy
-from dupeproof.core.protocols import AsyncSeenSet, AsyncStore, AsyncWaitable
-from dupeproof.core.records import Finish, Health, Mark, Stats
+from dupeproof.core.protocols import AsyncSeenSet, AsyncStore
+from dupeproof.core.records import Finish, Health, Mark, Release, Stats
 from dupeproof.core.states import State
 from dupeproof.errors import Busy, ConfigError, StoreUnavailable
-from dupeproof.guards._async.claims import AsyncClaim, AsyncEngine
-from dupeproof.guards._async.runtime import IS_ASYNC, Heartbeat, settle
+from dupeproof.guards._async.claims import AsyncClaim
+from dupeproof.guards._async.engine import AsyncEngine
+from dupeproof.guards._async.runtime import IS_ASYNC, settle
 from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.entries import Entry, make_entry
-from dupeproof.guards.functions import Returns, check_callable, check_kind
+from dupeproof.guards.functions import KnownReturns, check_kind
 from dupeproof.guards.options import (
     Call,
     FingerprintSpec,
@@ -74,17 +75,12 @@ class AsyncOnce:
             on_store_down=on_store_down,
         )
         self._codec: Codec = JsonCodec() if codec is None else codec
+        self._returns = KnownReturns(self._codec, is_async=IS_ASYNC)
         self._digest = key_digest(namespace)
         self._store = resolve_store(store, open_async_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
         self._seen_set = self._store if isinstance(self._store, AsyncSeenSet) else None
-        self._engine = AsyncEngine(
-            store=self._store,
-            waitable=self._store if isinstance(self._store, AsyncWaitable) else None,
-            heartbeat=Heartbeat(self._store),
-            listeners=tuple(events),
-            on_dead=on_dead,
-        )
+        self._engine = AsyncEngine(self._store, tuple(events), on_dead)
 
     # Seen before?
 
@@ -105,7 +101,10 @@ class AsyncOnce:
         return not fresh
 
     async def fresh(self, items: Iterable[T], key: Callable[[T], Key] | None = None) -> list[T]:
-        """The items not seen before, in order, each key once; marks them, a thousand in a round trip."""
+        """The items not seen before, in order, each key once; marks them, a thousand in a round trip.
+
+        If it raises `StoreUnavailable`, earlier thousands of the same call may be marked already.
+        """
         chosen = list(items)
         window = self._policy.terms.window
         keys: Iterable[Any] = chosen if key is None else map(key, chosen)
@@ -168,10 +167,9 @@ class AsyncOnce:
         self, key: Key, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
     ) -> Result[R]:
         """Like `run`, and tells whether the value is a replay and which attempt made it."""
-        check_callable(fn, is_async=IS_ASYNC)
-        returns = Returns(fn, self._codec)
+        returns = self._returns(fn)
         compared = value_fingerprint([args, kwargs])
-        return await _attempt(self._claim(check_key(key), compared, returns=returns()), fn, *args, **kwargs)
+        return await _attempt(self._claim(check_key(key), compared, returns=returns), fn, *args, **kwargs)
 
     def claim(self, key: Key, *, fingerprint: object = None, returns: Any = Any) -> AsyncClaim:
         """The inline form: a context manager that finishes on leaving, and fails on an exception.
@@ -202,25 +200,41 @@ class AsyncOnce:
         """
         digest = self._digest(check_key(key))
         try:
-            data = self._codec.encode(result)
+            data = self._codec.encode(result, Any)
         except Unstorable as exc:
             raise ConfigError(f"the result cannot be stored: {exc}") from exc
-        [found] = await self._store.get([digest])
-        if found is None or found.record.state is State.DONE:
+        token = await self._unowned(digest)
+        if token is None:
             return False
-        if found.record.situation(found.now) is State.RUNNING:
-            left = (found.record.lease_until - found.now) / 1_000
-            raise Busy("the key is being worked on; resolve it when its lease is over", retry_after=left)
-        change = Finish(
-            digest,
-            found.record.token,
-            self._policy.terms.window,
-            data,
-            self._codec.name,
-            resolver=os.urandom(8),
-        )
+        window = self._policy.terms.window
+        change = Finish(digest, token, window, data, self._codec.name, resolver=os.urandom(8))
         [resolved] = await self._store.finish([change])
         return resolved
+
+    async def reopen(self, key: Key) -> bool:
+        """Let a held, abandoned, failed or dead key run again, from its first attempt.
+
+        Unlike `forget` it never removes a live claim: of two who reopen the same key, and run it, one wins.
+        False when there is nothing to reopen. A key that is being worked on raises `Busy`.
+        """
+        digest = self._digest(check_key(key))
+        token = await self._unowned(digest)
+        if token is None:
+            return False
+        [reopened] = await self._store.release(
+            [Release(digest, token, self._policy.terms.window, reopen=True)]
+        )
+        return reopened
+
+    async def _unowned(self, digest: bytes) -> bytes | None:
+        """The token of an unfinished record nobody works on: who changes the record in one step shows it."""
+        [found] = await self._store.get([digest])
+        if found is None or found.record.state is State.DONE:
+            return None
+        if found.record.situation(found.now) is State.RUNNING:
+            left = (found.record.lease_until - found.now) / 1_000
+            raise Busy("the key is being worked on; look again when its lease is over", retry_after=left)
+        return found.record.token
 
     async def purge(self) -> int:
         """Remove everything that has expired, in batches; how much that was."""
@@ -298,8 +312,14 @@ class AsyncOnce:
 async def _attempt(
     claim: AsyncClaim, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
 ) -> Result[R]:
-    async with claim:
-        if not claim.won:
-            return Result(claim.result, replayed=True, attempt=claim.attempt)
-        value = claim.result = await settle(fn(*args, **kwargs))
+    await claim.acquire()
+    if not claim.won:
+        return Result(claim.result, replayed=True, attempt=claim.attempt)
+    try:
+        value: R = await settle(fn(*args, **kwargs))
+    except BaseException as exc:
+        if claim.is_open:
+            await claim.leave(exc)
+        raise
+    await claim.finish(value)
     return Result(value, replayed=False, attempt=claim.attempt)

@@ -2,16 +2,18 @@
 """What the guards need of the event loop: sleeping, shielding, calling, and the heartbeat of open claims."""
 
 import asyncio
-import inspect
 import time
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from dupeproof.core.events import logger
 from dupeproof.core.protocols import AsyncStore
+from dupeproof.errors import StoreUnavailable
 from dupeproof.guards.beating import Beating, Pulse
 
 IS_ASYNC = True
+_PATIENCE = 10.0
 T = TypeVar("T")
 sleep = asyncio.sleep
 _shielded: set[asyncio.Task[Any]] = set()
@@ -20,15 +22,69 @@ _shielded: set[asyncio.Task[Any]] = set()
 
 async def settle(value: Awaitable[T] | T) -> T:
     """The value of a call, awaited where it needs to be."""
-    return await value if inspect.isawaitable(value) else value
+    return await value if isinstance(value, Awaitable) else value
 
 
 async def shielded(work: Coroutine[Any, Any, T]) -> T:
-    """Let a write that tells of a finished effect reach the store although its caller was cancelled."""
+    """Let a write that tells of an effect reach the store although its caller was cancelled, who then waits for it.
+
+    Waiting matters: the loop may end right after the caller, and would take the write with it.
+    """
     task = asyncio.ensure_future(work)
     _shielded.add(task)
     task.add_done_callback(_shielded.discard)
-    return await asyncio.shield(task)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task], timeout=_PATIENCE)
+        if task.done() and not task.cancelled() and task.exception() is not None:
+            logger.warning("A write that outlived its cancelled caller failed: %s", task.exception())
+        raise
+
+
+class _LoopBeat:
+    """The heartbeat of the claims made in one loop."""
+
+    def __init__(self, store: AsyncStore, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+        self._renewal: asyncio.Task[None] | None = None
+        self.pulse = Pulse()
+
+    def arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        first = self.pulse.promise()
+        delay = None if first is None else max(0.0, first - time.monotonic())
+        self._timer = None if delay is None else self._loop.call_later(delay, self._tick)
+
+    def _tick(self) -> None:
+        self._renewal = self._loop.create_task(self._renew())
+
+    async def _renew(self) -> None:
+        now = time.monotonic()
+        due = self.pulse.due(now)
+        try:
+            if due and not await self._renewed(due, now) and len(due) > 1:
+                # One key that cannot be reached must not cost the others their claims.
+                for claim in due:
+                    await self._renewed([claim], now)
+        finally:
+            self.arm()
+
+    async def _renewed(self, due: list[Beating], now: float) -> bool:
+        try:
+            answers = await self._store.renew([claim.renewal() for claim in due])
+        except StoreUnavailable as exc:
+            logger.warning("Renewing %d claims failed; trying again soon: %s", len(due), exc)
+        except Exception:
+            logger.exception("Renewing %d claims failed; trying again soon", len(due))
+        else:
+            self.pulse.renewed(due, answers, now)
+            return True
+        self.pulse.postpone(due, now)
+        return False
 
 
 class Heartbeat:
@@ -40,44 +96,19 @@ class Heartbeat:
 
     def __init__(self, store: AsyncStore) -> None:
         self._store = store
-        self._pulse = Pulse()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._renewal: asyncio.Task[None] | None = None
+        self._beats: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopBeat] = WeakKeyDictionary()
 
     def watch(self, claim: Beating) -> None:
         loop = asyncio.get_running_loop()
-        sooner = self._pulse.add(claim, time.monotonic())
-        if sooner or loop is not self._loop:
-            self._arm(loop)
+        beat = self._beats.get(loop)
+        if beat is None:
+            beat = self._beats[loop] = _LoopBeat(self._store, loop)
+        if beat.pulse.add(claim, time.monotonic()):
+            beat.arm()
 
     def unwatch(self, claim: Beating) -> None:
-        self._pulse.remove(claim)
+        for beat in list(self._beats.values()):
+            beat.pulse.remove(claim)
 
     def stop(self) -> None:
-        self._pulse.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._loop = loop
-        delay = self._pulse.delay(time.monotonic())
-        self._timer = None if delay is None else loop.call_later(delay, self._tick, loop)
-
-    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._renewal = loop.create_task(self._renew(loop))
-
-    async def _renew(self, loop: asyncio.AbstractEventLoop) -> None:
-        now = time.monotonic()
-        due = self._pulse.due(now)
-        if due:
-            try:
-                answers = await self._store.renew([claim.renewal() for claim in due])
-                self._pulse.renewed(due, answers, now)
-            except Exception:
-                logger.exception("Renewing %d claims failed; trying again soon", len(due))
-                self._pulse.postpone(due, now)
-        self._arm(loop)
+        """Nothing to do: without open claims there are no timers, and open claims are kept alive to their end."""

@@ -7,38 +7,20 @@ same: this is the gap no store outside the effect's own transaction can close, a
 costs. After the finish, a done key.
 """
 
-import os
-import time
-from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from msgspec import Struct
-
 from dupeproof.core import outcomes
 from dupeproof.core.codecs import Codec, Unstorable
-from dupeproof.core.events import Event, Kind, Listener, logger, publish
+from dupeproof.core.events import Event, Kind, logger, publish
 from dupeproof.core.policy import Policy
-from dupeproof.core.protocols import Store, Waitable
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release, Renew
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
-from dupeproof.guards._sync.runtime import Heartbeat, settle, shielded, sleep
+from dupeproof.guards._sync.engine import Engine
+from dupeproof.guards._sync.runtime import settle, shielded
 from dupeproof.guards.entries import replay
 from dupeproof.guards.results import DeadCall
-
-_FIRST_POLL = 0.005
-_LONGEST_POLL = 0.25
-_FINISH_RETRIES = (0.05, 0.2, 0.75, 2.0)
-
-
-class Engine(Struct, frozen=True):
-    """What all claims of one guard share."""
-
-    store: Store
-    waitable: Waitable | None
-    heartbeat: Heartbeat
-    listeners: Sequence[Listener]
-    on_dead: Callable[[DeadCall], object] | None
+from dupeproof.guards.tokens import new_token
 
 
 class Claim:
@@ -62,10 +44,12 @@ class Claim:
         self._name = name
         self._codec = codec
         self._returns = returns
-        self._request = ClaimRequest(digest, os.urandom(8), policy.terms, fingerprint)
+        self._request = ClaimRequest(digest, new_token(), policy.terms, fingerprint)
         self._done: outcomes.Done | None = None
         self._result: Any = None
+        self._asked = False
         self._open = False
+        self._closing = False
         self.won = False
         self.lost = False
         self.guarded = True
@@ -101,36 +85,121 @@ class Claim:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not self._open:
-            return
+        if self._open:
+            self.leave(exc)
+
+    def leave(self, exc: BaseException | None) -> None:
+        """Finish, fail or abandon, by how the work ended."""
         if exc is None:
             self.finish(self._result)
         elif isinstance(exc, Exception):
             self.fail(exc)
         else:
             # Cancelled or interrupted: the effect may have happened, so the claim is neither released nor failed.
-            self._leave()
+            self._shut()
             self._publish(Kind.ABANDONED)
 
     def acquire(self) -> None:
+        """Ask for the key. Raises unless it was won, or done before."""
+        if self._asked:
+            raise ConfigError("a claim is good for one use; make another one with claim(key)")
+        self._asked = True
         try:
-            outcome = self._ask()
-        except StoreUnavailable:
+            outcome = self._engine.ask(self._request, self._policy.wait)
+        except StoreUnavailable as exc:
             self._publish(Kind.STORE_DOWN)
             if not self._policy.run_when_down:
                 raise
+            logger.warning("%s: running unguarded: %s", self._title(), exc)
             self.won, self.guarded = True, False
             return
+        if type(outcome) is outcomes.Won:
+            self._begin(outcome)
+        elif type(outcome) is outcomes.Done:
+            self._done = outcome
+            self.attempt = outcome.attempt
+            self._publish(Kind.REPLAYED)
+        else:
+            self._refuse(outcome)
+
+    def finish(self, value: Any) -> None:
+        """Store the value. Raises `ClaimLost` if the key went to someone else meanwhile."""
+        if not self.guarded:
+            return
+        self._check_open()
+        self._closing = True
+        data, codec = self._encoded(value)
+        change = Finish(self._request.key, self.token, self._policy.terms.window, data, codec)
+        try:
+            ours, stored = shielded(self._engine.finish(change))
+        except StoreUnavailable:
+            self._publish(Kind.STORE_DOWN)
+            if self._policy.run_when_down:
+                return
+            raise
+        finally:
+            self._shut()
+        if not ours:
+            if not self.lost:
+                self._publish(Kind.LOST)
+            raise ClaimLost(
+                f"{self._title()} was taken over before this run finished, so its result was not stored; "
+                "the handler took longer than its lease without being able to renew it"
+            )
+        self._publish(Kind.FINISHED if stored.codec else Kind.NOT_REPLAYABLE)
+
+    def fail(self, error: Exception) -> None:
+        """Record that the work failed; the key may be claimed again, unless this was the last attempt."""
+        if not self.guarded:
+            return
+        self._check_open()
+        self._shut()
+        shielded(self._fail(error))
+
+    def release(self) -> bool:
+        """Hand the claim back because nothing was done. False when it was no longer yours."""
+        if not self._open:
+            return False
+        self._shut()
+        self.won = False
+        change = Release(self._request.key, self.token, self._policy.terms.window)
+        [ours] = shielded(self._engine.store.release([change]))
+        self._publish(Kind.RELEASED if ours else Kind.LOST)
+        return ours
+
+    # What the heartbeat asks
+
+    @property
+    def lease(self) -> float:
+        return self._policy.terms.lease / 1_000
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    def renewal(self) -> Renew:
+        terms = self._policy.terms
+        return Renew(self._request.key, self.token, terms.lease, terms.window)
+
+    def renewal_refused(self) -> None:
+        if not self._closing:  # the answer to the finish will tell
+            self.lost = True
+            self._publish(Kind.LOST)
+
+    def _begin(self, won: outcomes.Won) -> None:
+        try:
+            self.won = self._open = True
+            self.attempt = won.attempt
+            self._engine.heartbeat.watch(self)
+            self._publish(Kind.TOOK_OVER if won.took_over else Kind.WON)
+        except BaseException:
+            # Interrupted between the grant and the work: nobody would ever finish this claim.
+            self._shut()
+            self._engine.unask(self._request)
+            raise
+
+    def _refuse(self, outcome: outcomes.Outcome) -> None:
         match outcome:
-            case outcomes.Won(attempt, took_over):
-                self.won = self._open = True
-                self.attempt = attempt
-                self._engine.heartbeat.watch(self)
-                self._publish(Kind.TOOK_OVER if took_over else Kind.WON)
-            case outcomes.Done(attempt=attempt):
-                self._done = outcome
-                self.attempt = attempt
-                self._publish(Kind.REPLAYED)
             case outcomes.Mismatch():
                 self._publish(Kind.MISMATCH)
                 raise KeyReused(
@@ -147,47 +216,22 @@ class Claim:
                 self._publish(Kind.HELD)
                 raise Held(
                     f"{self._title()} was left unfinished by an owner that vanished; find out whether its effect "
-                    "happened, then resolve the key with its result, or forget it to let it run again"
+                    "happened, then resolve the key with its result, or reopen it to let it run again"
                 )
             case outcomes.Dead(attempt, newly):
                 self.attempt = attempt
                 self._publish(Kind.DEAD)
                 if newly:
-                    self._call_on_dead(None)
-                raise Dead(f"{self._title()} used up its {attempt} attempts; forget the key to try again")
+                    shielded(self._call_on_dead(None))
+                raise Dead(f"{self._title()} used up its {attempt} attempts; reopen the key to try again")
 
-    def finish(self, value: Any) -> None:
-        """Store the value. Raises `ClaimLost` if the key went to someone else meanwhile."""
-        data, codec = self._encoded(value)
-        change = Finish(self._request.key, self.token, self._policy.terms.window, data, codec)
-        try:
-            ours = shielded(self._finish(change))
-        except StoreUnavailable:
-            self._publish(Kind.STORE_DOWN)
-            if self._policy.run_when_down:
-                return
-            raise
-        finally:
-            self._leave()
-        if not ours:
-            if not self.lost:
-                self._publish(Kind.LOST)
-            raise ClaimLost(
-                f"{self._title()} was taken over before this run finished, so its result was not stored; "
-                "the handler took longer than its lease without being able to renew it"
-            )
-        self._publish(Kind.FINISHED if codec else Kind.NOT_REPLAYABLE)
-
-    def fail(self, error: Exception) -> None:
-        """Record that the work failed; the key may be claimed again, unless this was the last attempt."""
-        self._leave()
+    def _fail(self, error: Exception) -> None:
         limit = self._policy.terms.max_attempts
         dead = 0 < limit <= self.attempt
-        change = Fail(
-            self._request.key, self.token, self._policy.terms.window, type(error).__qualname__, dead
-        )
+        name = type(error).__qualname__.encode("ascii", "replace").decode()[:200]
+        change = Fail(self._request.key, self.token, self._policy.terms.window, name, dead)
         try:
-            [ours] = shielded(self._engine.store.fail([change]))
+            ours = self._engine.fail(change)
         except StoreUnavailable:
             # The caller needs the error of the work itself; the lease will open the key.
             self._publish(Kind.STORE_DOWN)
@@ -196,84 +240,19 @@ class Claim:
         if dead and ours:
             self._call_on_dead(error)
 
-    def release(self) -> bool:
-        """Hand the claim back because nothing was done. False when it was no longer yours."""
-        if not self._open:
-            return False
-        self._leave()
-        self.won = False
-        [ours] = shielded(self._engine.store.release([self._handing_back()]))
-        self._publish(Kind.RELEASED if ours else Kind.LOST)
-        return ours
-
-    @property
-    def lease(self) -> float:
-        return self._policy.terms.lease / 1_000
-
-    def _handing_back(self) -> Release:
-        return Release(self._request.key, self.token, self._policy.terms.window)
-
-    def renewal(self) -> Renew:
-        terms = self._policy.terms
-        return Renew(self._request.key, self.token, terms.lease, terms.window)
-
-    def renewal_refused(self) -> None:
-        self.lost = True
-        self._publish(Kind.LOST)
-
-    def _ask(self) -> outcomes.Outcome:
+    def _call_on_dead(self, error: Exception | None) -> None:
+        if self._engine.on_dead is None:
+            return
+        namespace = self._policy.terms.namespace
+        call = DeadCall(key=self._key, namespace=namespace, attempt=self.attempt, error=error)
         try:
-            [outcome] = self._engine.store.claim([self._request])
-            if type(outcome) is outcomes.Busy and self._policy.wait:
-                outcome = self._wait(outcome)
+            settle(self._engine.on_dead(call))
         except Exception:
-            raise
-        except BaseException:
-            # Interrupted before any work: hand back what may have been granted. Best effort; the lease is the bound.
-            self._unask()
-            raise
-        return outcome
-
-    def _wait(self, outcome: outcomes.Outcome) -> outcomes.Outcome:
-        store = self._engine.store
-        deadline = time.monotonic() + self._policy.wait
-        pause = _FIRST_POLL
-        while type(outcome) is outcomes.Busy and (left := deadline - time.monotonic()) > 0:
-            until_over = max(outcome.lease_left / 1_000, _FIRST_POLL)
-            if self._engine.waitable is not None:
-                self._engine.waitable.wait(self._request.key, min(left, until_over))
-            else:
-                sleep(min(left, until_over, pause))
-                pause = min(pause * 1.5, _LONGEST_POLL)
-            [outcome] = store.claim([self._request])
-        return outcome
-
-    def _unask(self) -> None:
-        try:
-            shielded(self._engine.store.release([self._handing_back()]))
-        except StoreUnavailable:
-            logger.info(
-                "A claim interrupted while it was made could not be handed back; its lease will run out"
-            )
-
-    def _finish(self, change: Finish) -> bool:
-        """Finishing may be repeated, and is worth it: an effect that is not recorded may happen again."""
-        give_up = time.monotonic() + sum(_FINISH_RETRIES)
-        for pause in _FINISH_RETRIES:
-            try:
-                [ours] = self._engine.store.finish([change])
-            except StoreUnavailable:
-                if time.monotonic() > give_up:
-                    raise
-                sleep(pause)
-            else:
-                return ours
-        [ours] = self._engine.store.finish([change])
-        return ours
+            logger.exception("%s: the dead-letter hook failed", self._title())
 
     def _encoded(self, value: Any) -> tuple[bytes, str]:
         try:
-            return self._codec.encode(value), self._codec.name
+            return self._codec.encode(value, self._returns), self._codec.name
         except Unstorable as exc:
             logger.warning("%s: done, but not replayable: %s", self._title(), exc)
         except Exception:
@@ -281,20 +260,15 @@ class Claim:
             logger.exception("%s: done, but not replayable: the codec failed", self._title())
         return b"", NOT_REPLAYABLE
 
-    def _leave(self) -> None:
+    def _check_open(self) -> None:
+        if not self._open:
+            raise ConfigError(
+                "this claim is not open: it was not won, or was finished, failed or released before"
+            )
+
+    def _shut(self) -> None:
         self._open = False
         self._engine.heartbeat.unwatch(self)
-
-    def _call_on_dead(self, error: Exception | None) -> None:
-        if self._engine.on_dead is None:
-            return
-        call = DeadCall(
-            key=self._key, namespace=self._policy.terms.namespace, attempt=self.attempt, error=error
-        )
-        try:
-            settle(self._engine.on_dead(call))
-        except Exception:
-            logger.exception("%s: the dead-letter hook failed", self._title())
 
     def _publish(self, kind: Kind) -> None:
         if self._engine.listeners:

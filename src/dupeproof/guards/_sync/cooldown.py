@@ -5,9 +5,10 @@ from types import TracebackType
 from typing import Self
 
 from dupeproof.core.durations import Duration
+from dupeproof.core.events import logger
 from dupeproof.core.protocols import SeenSet, Store
 from dupeproof.core.records import Mark
-from dupeproof.errors import ConfigError
+from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.guards.options import Key, resolve_store
 from dupeproof.guards.slots import SlotNames
 from dupeproof.stores import open_store
@@ -40,7 +41,12 @@ class Slot(int):
     ) -> None:
         # An interrupt tells nothing about whether the action happened; only its own error does.
         if isinstance(exc, Exception):
-            self.give_back()
+            try:
+                self.give_back()
+            except StoreUnavailable as down:
+                logger.warning(
+                    "A cooldown slot could not be given back; it stays taken for its window: %s", down
+                )
 
 
 class Cooldown:

@@ -13,15 +13,16 @@ from dupeproof.core.codecs import Codec, JsonCodec, Unstorable
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Event, Kind, Listener, publish
 from dupeproof.core.policy import OnAbandoned, OnBusy, OnStoreDown, Policy, make_policy
-from dupeproof.core.protocols import SeenSet, Store, Waitable
-from dupeproof.core.records import Finish, Health, Mark, Stats
+from dupeproof.core.protocols import SeenSet, Store
+from dupeproof.core.records import Finish, Health, Mark, Release, Stats
 from dupeproof.core.states import State
 from dupeproof.errors import Busy, ConfigError, StoreUnavailable
-from dupeproof.guards._sync.claims import Claim, Engine
-from dupeproof.guards._sync.runtime import IS_ASYNC, Heartbeat, settle
+from dupeproof.guards._sync.claims import Claim
+from dupeproof.guards._sync.engine import Engine
+from dupeproof.guards._sync.runtime import IS_ASYNC, settle
 from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.entries import Entry, make_entry
-from dupeproof.guards.functions import Returns, check_callable, check_kind
+from dupeproof.guards.functions import KnownReturns, check_kind
 from dupeproof.guards.options import (
     Call,
     FingerprintSpec,
@@ -75,17 +76,12 @@ class Once:
             on_store_down=on_store_down,
         )
         self._codec: Codec = JsonCodec() if codec is None else codec
+        self._returns = KnownReturns(self._codec, is_async=IS_ASYNC)
         self._digest = key_digest(namespace)
         self._store = resolve_store(store, open_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
         self._seen_set = self._store if isinstance(self._store, SeenSet) else None
-        self._engine = Engine(
-            store=self._store,
-            waitable=self._store if isinstance(self._store, Waitable) else None,
-            heartbeat=Heartbeat(self._store),
-            listeners=tuple(events),
-            on_dead=on_dead,
-        )
+        self._engine = Engine(self._store, tuple(events), on_dead)
 
     # Seen before?
 
@@ -106,7 +102,10 @@ class Once:
         return not fresh
 
     def fresh(self, items: Iterable[T], key: Callable[[T], Key] | None = None) -> list[T]:
-        """The items not seen before, in order, each key once; marks them, a thousand in a round trip."""
+        """The items not seen before, in order, each key once; marks them, a thousand in a round trip.
+
+        If it raises `StoreUnavailable`, earlier thousands of the same call may be marked already.
+        """
         chosen = list(items)
         window = self._policy.terms.window
         keys: Iterable[Any] = chosen if key is None else map(key, chosen)
@@ -167,10 +166,9 @@ class Once:
 
     def attempt(self, key: Key, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Result[R]:
         """Like `run`, and tells whether the value is a replay and which attempt made it."""
-        check_callable(fn, is_async=IS_ASYNC)
-        returns = Returns(fn, self._codec)
+        returns = self._returns(fn)
         compared = value_fingerprint([args, kwargs])
-        return _attempt(self._claim(check_key(key), compared, returns=returns()), fn, *args, **kwargs)
+        return _attempt(self._claim(check_key(key), compared, returns=returns), fn, *args, **kwargs)
 
     def claim(self, key: Key, *, fingerprint: object = None, returns: Any = Any) -> Claim:
         """The inline form: a context manager that finishes on leaving, and fails on an exception.
@@ -201,25 +199,39 @@ class Once:
         """
         digest = self._digest(check_key(key))
         try:
-            data = self._codec.encode(result)
+            data = self._codec.encode(result, Any)
         except Unstorable as exc:
             raise ConfigError(f"the result cannot be stored: {exc}") from exc
-        [found] = self._store.get([digest])
-        if found is None or found.record.state is State.DONE:
+        token = self._unowned(digest)
+        if token is None:
             return False
-        if found.record.situation(found.now) is State.RUNNING:
-            left = (found.record.lease_until - found.now) / 1_000
-            raise Busy("the key is being worked on; resolve it when its lease is over", retry_after=left)
-        change = Finish(
-            digest,
-            found.record.token,
-            self._policy.terms.window,
-            data,
-            self._codec.name,
-            resolver=os.urandom(8),
-        )
+        window = self._policy.terms.window
+        change = Finish(digest, token, window, data, self._codec.name, resolver=os.urandom(8))
         [resolved] = self._store.finish([change])
         return resolved
+
+    def reopen(self, key: Key) -> bool:
+        """Let a held, abandoned, failed or dead key run again, from its first attempt.
+
+        Unlike `forget` it never removes a live claim: of two who reopen the same key, and run it, one wins.
+        False when there is nothing to reopen. A key that is being worked on raises `Busy`.
+        """
+        digest = self._digest(check_key(key))
+        token = self._unowned(digest)
+        if token is None:
+            return False
+        [reopened] = self._store.release([Release(digest, token, self._policy.terms.window, reopen=True)])
+        return reopened
+
+    def _unowned(self, digest: bytes) -> bytes | None:
+        """The token of an unfinished record nobody works on: who changes the record in one step shows it."""
+        [found] = self._store.get([digest])
+        if found is None or found.record.state is State.DONE:
+            return None
+        if found.record.situation(found.now) is State.RUNNING:
+            left = (found.record.lease_until - found.now) / 1_000
+            raise Busy("the key is being worked on; look again when its lease is over", retry_after=left)
+        return found.record.token
 
     def purge(self) -> int:
         """Remove everything that has expired, in batches; how much that was."""
@@ -295,8 +307,14 @@ class Once:
 
 
 def _attempt(claim: Claim, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Result[R]:
-    with claim:
-        if not claim.won:
-            return Result(claim.result, replayed=True, attempt=claim.attempt)
-        value = claim.result = settle(fn(*args, **kwargs))
+    claim.acquire()
+    if not claim.won:
+        return Result(claim.result, replayed=True, attempt=claim.attempt)
+    try:
+        value: R = settle(fn(*args, **kwargs))
+    except BaseException as exc:
+        if claim.is_open:
+            claim.leave(exc)
+        raise
+    claim.finish(value)
     return Result(value, replayed=False, attempt=claim.attempt)

@@ -1,14 +1,16 @@
 # No twin: threads here, tasks and timers in the async counterpart.
 """What the guards need of threads: sleeping, calling, and the heartbeat of open claims."""
 
-import inspect
+import os
 import threading
 import time
+import weakref
+from types import CoroutineType
 from typing import TypeVar
 
 from dupeproof.core.events import logger
 from dupeproof.core.protocols import Store
-from dupeproof.errors import ConfigError
+from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.guards.beating import Beating, Pulse
 
 IS_ASYNC = False
@@ -19,10 +21,8 @@ _IDLE_SECONDS = 10.0
 
 def settle(value: T) -> T:
     """The value of a call; one that would still have to be awaited never ran, and is refused."""
-    if inspect.isawaitable(value):
-        close = getattr(value, "close", None)
-        if close is not None:
-            close()
+    if isinstance(value, CoroutineType):
+        value.close()
         raise ConfigError(
             "the function returned an awaitable and did not run; use AsyncOnce for async functions"
         )
@@ -37,56 +37,80 @@ class Heartbeat:
     """Renews open claims every third of their lease, from one daemon thread that lives while there are any.
 
     The thread gets its turn from the interpreter however busy the handler is; only a C extension that keeps the
-    GIL for longer than the lease could starve it.
+    GIL for longer than the lease could starve it. A forked child starts without claims: those of its parent are not
+    its to keep alive.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._pulse = Pulse()
+        self._reset()
+        _heartbeats.add(self)
+
+    def _reset(self) -> None:
+        self._pulse.clear()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopped = False
 
     def watch(self, claim: Beating) -> None:
-        with self._changed:
-            self._stopped = False
-            sooner = self._pulse.add(claim, time.monotonic())
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._beat, name="dupeproof-heartbeat", daemon=True)
-                self._thread.start()
-            elif sooner:
-                self._changed.notify()
+        if self._pulse.add(claim, time.monotonic()):
+            self._wake()
 
     def unwatch(self, claim: Beating) -> None:
-        with self._changed:
-            self._pulse.remove(claim)
+        self._pulse.remove(claim)
 
     def stop(self) -> None:
+        """End the thread, when the claims that are still open have come to their end."""
         with self._changed:
-            self._pulse.clear()
             self._stopped = True
             self._changed.notify()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._stopped = False
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._beat, name="dupeproof-heartbeat", daemon=True)
+                self._thread.start()
+            else:
+                self._changed.notify()
 
     def _beat(self) -> None:
         while True:
             with self._changed:
-                delay = self._pulse.delay(time.monotonic())
-                woken = not self._stopped and self._changed.wait(_IDLE_SECONDS if delay is None else delay)
-                if not self._pulse and not woken:
+                first = self._pulse.promise()
+                patience = _IDLE_SECONDS if first is None else max(0.0, first - time.monotonic())
+                woken = not (self._stopped and first is None) and self._changed.wait(patience)
+                if not woken and self._pulse.promise() is None:
                     self._thread = None
                     return
-                now = time.monotonic()
-                due = self._pulse.due(now)
-            if due:
-                self._renew(due, now)
+            now = time.monotonic()
+            due = self._pulse.due(now)
+            if due and not self._renewed(due, now) and len(due) > 1:
+                # One key that cannot be reached must not cost the others their claims.
+                for claim in due:
+                    self._renewed([claim], now)
 
-    def _renew(self, due: list[Beating], now: float) -> None:
+    def _renewed(self, due: list[Beating], now: float) -> bool:
         try:
             answers = self._store.renew([claim.renewal() for claim in due])
+        except StoreUnavailable as exc:
+            logger.warning("Renewing %d claims failed; trying again soon: %s", len(due), exc)
         except Exception:
             logger.exception("Renewing %d claims failed; trying again soon", len(due))
-            with self._changed:
-                self._pulse.postpone(due, now)
         else:
-            with self._changed:
-                self._pulse.renewed(due, answers, now)
+            self._pulse.renewed(due, answers, now)
+            return True
+        self._pulse.postpone(due, now)
+        return False
+
+
+_heartbeats: "weakref.WeakSet[Heartbeat]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for heartbeat in list(_heartbeats):
+        heartbeat._reset()  # noqa: SLF001 - this module's own
+
+
+os.register_at_fork(after_in_child=_after_fork)

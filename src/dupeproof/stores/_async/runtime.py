@@ -2,23 +2,41 @@
 """Where connections belong, and doing several things at a time, for tasks."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
-from contextlib import nullcontext
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 sleep = asyncio.sleep
-Mutex = nullcontext
-"""Between two awaits a task has the loop to itself, so there is nothing to lock."""
 
 
-def home() -> object:
-    """Connections made in one loop cannot be used from another."""
-    return asyncio.get_running_loop()
+class PerHome(Generic[T]):
+    """One of a thing for each event loop that asks: connections made in one cannot be used from another."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, T] = WeakKeyDictionary()
+
+    def get(self) -> T:
+        loop = asyncio.get_running_loop()
+        try:
+            return self._made[loop]
+        except KeyError:
+            made = self._made[loop] = self._make()
+            return made
+
+    def take(self) -> T | None:
+        """What there is for this loop, to be closed; the next `get` makes it anew."""
+        return self._made.pop(asyncio.get_running_loop(), None)
 
 
-async def gather(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    return await asyncio.gather(*works)
+async def gather(works: Iterable[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
+    """All of them at once, each to its end; then the first error, if there was one."""
+    results = await asyncio.gather(*(work() for work in works), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results  # type: ignore[return-value]
 
 
 class Turnstile:

@@ -4,42 +4,68 @@
 import os
 import threading
 import time
-from collections.abc import Iterable
-from typing import TypeVar
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 sleep = time.sleep
-_process = object()
+_inherited: list[object] = []
+"""What a parent process opened. Closing it here could end the parent's conversations."""
 
 
-def home() -> object:
-    """Connections made before a fork cannot be used after it."""
-    return _process
+class PerHome(Generic[T]):
+    """One of a thing for each process that asks: connections made before a fork cannot be used after it."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: T | None = None
+        self._lock = threading.Lock()
+        _all.add(self)
+
+    def get(self) -> T:
+        made = self._made
+        if made is None:
+            with self._lock:
+                if self._made is None:
+                    self._made = self._make()
+                made = self._made
+        return made
+
+    def take(self) -> T | None:
+        """What there is, to be closed; the next `get` makes it anew."""
+        with self._lock:
+            made, self._made = self._made, None
+        return made
+
+    def after_fork(self) -> None:
+        _inherited.append(self._made)
+        self._made, self._lock = None, threading.Lock()
+
+
+_all: "weakref.WeakSet[PerHome[Any]]" = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    global _process  # noqa: PLW0603 - one marker per process is the point
-    _process = object()
+    for each in list(_all):
+        each.after_fork()
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class Mutex:
-    """A lock that a forked child finds open, whoever held it in the parent."""
-
-    def __init__(self) -> None:
-        self._locks: dict[object, threading.Lock] = {}
-
-    def __enter__(self) -> None:
-        self._locks.setdefault(home(), threading.Lock()).acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._locks[home()].release()
-
-
-def gather(results: Iterable[T]) -> list[T]:
-    return list(results)
+def gather(works: Iterable[Callable[[], T]]) -> list[T]:
+    """One after the other, each to its end; then the first error, if there was one."""
+    results: list[T] = []
+    failure: Exception | None = None
+    for work in works:
+        try:
+            results.append(work())
+        except Exception as exc:  # noqa: BLE001 - raised below, when the others have had their turn
+            failure = failure or exc
+    if failure is not None:
+        raise failure
+    return results
 
 
 class Turnstile:

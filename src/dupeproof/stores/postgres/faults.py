@@ -34,6 +34,9 @@ _ADVICE: list[tuple[type[Exception] | tuple[type[Exception], ...], str]] = [
 ]
 
 
+_REFUSED = (psycopg.DataError, theirs.ProgramLimitExceeded, theirs.DiskFull, theirs.OutOfMemory)
+
+
 class Timeout(psycopg.OperationalError):
     """No answer in the time allowed."""
 
@@ -47,7 +50,9 @@ def translated(shown: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as exc:
-        raise StoreUnavailable(f"PostgreSQL at {shown} {_advice(exc)}") from exc
+        raise StoreUnavailable(
+            f"PostgreSQL at {shown} {_advice(exc)}", refused=isinstance(exc, _REFUSED)
+        ) from exc
     except OSError as exc:
         raise StoreUnavailable(f"PostgreSQL at {shown} cannot be reached: {type(exc).__name__}") from exc
 

@@ -52,7 +52,12 @@ def fail_columns(changes: Sequence[Fail]) -> Columns:
 
 
 def release_columns(changes: Sequence[Release]) -> Columns:
-    return [keys_of(changes), [c.token for c in changes], [c.window for c in changes]]
+    return [
+        keys_of(changes),
+        [c.token for c in changes],
+        [c.window for c in changes],
+        [c.reopen for c in changes],
+    ]
 
 
 def renew_columns(changes: Sequence[Renew]) -> Columns:

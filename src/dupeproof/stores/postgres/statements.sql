@@ -15,7 +15,7 @@ SELECT place, ours
 FROM dupeproof_fail_v1(%s::text[]::uuid[], %s::bytea[], %s::bigint[], %s::text[], %s::boolean[])
 
 -- name: release
-SELECT place, ours FROM dupeproof_release_v1(%s::text[]::uuid[], %s::bytea[], %s::bigint[])
+SELECT place, ours FROM dupeproof_release_v1(%s::text[]::uuid[], %s::bytea[], %s::bigint[], %s::boolean[])
 
 -- name: renew
 SELECT place, ours FROM dupeproof_renew_v1(%s::text[]::uuid[], %s::bytea[], %s::bigint[], %s::bigint[])
@@ -54,14 +54,16 @@ SELECT key FROM marks WHERE expires_at > clock_timestamp()
 UNION
 SELECT key FROM records WHERE expires_at > clock_timestamp()
 
+-- The time in a subquery is read once, so that the index on expires_at can be used; a volatile function in the
+-- condition itself would be asked again for every row of the whole index.
 -- name: purge_marks
-WITH gone AS (SELECT key FROM dupeproof_marks WHERE expires_at <= clock_timestamp()
+WITH gone AS (SELECT key FROM dupeproof_marks WHERE expires_at <= (SELECT clock_timestamp())
               ORDER BY expires_at LIMIT %s FOR UPDATE SKIP LOCKED),
      removed AS (DELETE FROM dupeproof_marks AS d USING gone WHERE d.key = gone.key RETURNING 1)
 SELECT count(*) FROM removed
 
 -- name: purge_records
-WITH gone AS (SELECT key FROM dupeproof_records WHERE expires_at <= clock_timestamp()
+WITH gone AS (SELECT key FROM dupeproof_records WHERE expires_at <= (SELECT clock_timestamp())
               ORDER BY expires_at LIMIT %s FOR UPDATE SKIP LOCKED),
      removed AS (DELETE FROM dupeproof_records AS d USING gone WHERE d.key = gone.key RETURNING 1)
 SELECT count(*) FROM removed
@@ -79,6 +81,6 @@ SELECT count(*) FILTER (WHERE expires_at > clock_timestamp()), count(*),
 FROM dupeproof_marks
 
 -- name: check
-SELECT current_setting('server_version'), current_setting('synchronous_commit'), pg_is_in_recovery(),
+SELECT current_setting('server_version'), current_setting('synchronous_commit'), pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
        has_table_privilege('dupeproof_records', 'INSERT') AND has_table_privilege('dupeproof_records', 'UPDATE')
        AND has_table_privilege('dupeproof_marks', 'INSERT') AND has_table_privilege('dupeproof_marks', 'DELETE')

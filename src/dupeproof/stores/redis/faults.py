@@ -18,7 +18,7 @@ _ADVICE: list[tuple[type[Exception] | tuple[type[Exception], ...], str]] = [
     (theirs.AuthenticationError, "refused the user name or password; check the credentials in the URL"),
     (
         theirs.NoPermissionError,
-        "does not let this user run the commands dupeproof needs; grant +eval +evalsha +@write +@read",
+        "does not let this user run what dupeproof needs; grant ~d?{?}* +@read +@write +@scripting +time +info +cluster|slots",
     ),
     (theirs.ReadOnlyError, "is a read-only replica; point the URL at the primary"),
     (theirs.OutOfMemoryError, "is out of memory; raise maxmemory or shorten the window"),
@@ -34,12 +34,20 @@ def translated(url: str) -> Iterator[None]:
     try:
         yield
     except theirs.RedisError as exc:
-        raise StoreUnavailable(f"Redis at {url} {_advice(exc)}") from exc
+        raise StoreUnavailable(f"Redis at {url} {_advice(exc)}", refused=_refused(exc)) from exc
     except (OSError, TimeoutError) as exc:
         raise StoreUnavailable(f"Redis at {url} cannot be reached: {type(exc).__name__}") from exc
 
 
+def _refused(exc: Exception) -> bool:
+    return isinstance(exc, theirs.ResponseError) and not isinstance(
+        exc, (*REFUSED, theirs.AuthenticationError)
+    )
+
+
 def _advice(exc: Exception) -> str:
+    if "syntax error" in str(exc):
+        return "is older than version 7.0, which dupeproof needs (SET with NX and GET)"
     for kind, text in _ADVICE:
         if isinstance(exc, kind):
             # "invalid password" also arrives as a plain connection error, wrapped.

@@ -26,11 +26,10 @@ RECORDS = b"dr{?}*"
 MARKS = b"ds{?}*"
 _PLAIN_MARK = b"1"
 _STATES = {b"r": State.RUNNING, b"d": State.DONE, b"f": State.FAILED, b"x": State.DEAD}
-_HEAD = struct.Struct(">cc8sI16sQQQ")
+_HEAD = struct.Struct(">cc8sI16sQB")
+_TAIL = struct.Struct(">QQB")
 _CLAIM = struct.Struct(">8s16sQQcI")
-_FINISH = struct.Struct(">8s8sQ")
-_FAIL = struct.Struct(">8sQc")
-_RELEASE = struct.Struct(">8sQ")
+_RELEASE = struct.Struct(">8sQc")
 _RENEW = struct.Struct(">8sQQ")
 
 
@@ -44,6 +43,25 @@ def record_key(digest: bytes) -> bytes:
 
 def mark_key(digest: bytes) -> bytes:
     return b"ds{%c}%b" % (TAGS[digest[0] & 63], digest)
+
+
+def claim_command(request: ClaimRequest) -> bytes:
+    """SET … NX GET PX: takes a free key, or shows what is there, in one step and without a script.
+
+    Not for a claim under hold: its record outlives any time to live, so the lease must be written into it, by the
+    server's clock.
+    """
+    terms = request.terms
+    value = (
+        _HEAD.pack(b"r", b"-", request.token, 1, request.fingerprint, NEVER, len(terms.namespace))
+        + terms.namespace.encode()
+        + _TAIL.pack(NEVER, terms.window, 0)
+    )
+    ttl = b"%d" % (terms.lease + terms.window)
+    return (
+        b"*7\r\n$3\r\nSET\r\n$21\r\n%b\r\n$%d\r\n%b\r\n$2\r\nNX\r\n$3\r\nGET\r\n$2\r\nPX\r\n$%d\r\n%b\r\n"
+        % (record_key(request.key), len(value), value, len(ttl), ttl)
+    )
 
 
 def claim_args(request: ClaimRequest) -> list[bytes]:
@@ -60,19 +78,36 @@ def claim_args(request: ClaimRequest) -> list[bytes]:
 
 
 def finish_args(change: Finish) -> list[bytes]:
-    return [_FINISH.pack(change.token, change.resolver, change.window) + _short(change.codec), change.result]
+    return [change.token + b"d", b"%d" % change.window, _tail(change.window, change.codec) + change.result]
+
+
+def resolve_args(change: Finish) -> list[bytes]:
+    return [change.token + change.resolver, *finish_args(change)[1:]]
 
 
 def fail_args(change: Fail) -> list[bytes]:
-    return [_FAIL.pack(change.token, change.window, b"x" if change.dead else b"f") + _short(change.error)]
+    reached = b"x" if change.dead else b"f"
+    return [change.token + reached, b"%d" % change.window, _tail(change.window, change.error)]
 
 
 def release_args(change: Release) -> list[bytes]:
-    return [_RELEASE.pack(change.token, change.window)]
+    return [_RELEASE.pack(change.token, change.window, b"o" if change.reopen else b"-")]
 
 
 def renew_args(change: Renew) -> list[bytes]:
     return [_RENEW.pack(change.token, change.lease, change.window)]
+
+
+def mark_commands(marks: Sequence[Mark]) -> list[bytes]:
+    """SET … NX PX decides by itself, so marks need no script. Most have nothing but their key to say."""
+    commands = []
+    for mark in marks:
+        window, value = b"%d" % mark.window, mark_value(mark)
+        commands.append(
+            b"*6\r\n$3\r\nSET\r\n$21\r\n%b\r\n$%d\r\n%b\r\n$2\r\nNX\r\n$2\r\nPX\r\n$%d\r\n%b\r\n"
+            % (mark_key(mark.key), len(value), value, len(window), window)
+        )
+    return commands
 
 
 def mark_value(mark: Mark) -> bytes:
@@ -85,12 +120,35 @@ def mark_head(mark: Mark) -> bytes:
     return bytes([len(mark.token)]) + mark.token
 
 
+def unmark_args(mark: Mark) -> list[bytes]:
+    return [mark_head(mark)]
+
+
+def info(reply: bytes) -> dict[str, str]:
+    lines = reply.decode(errors="replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
+
+
+def outcome_at_once(raw: bytes | None, request: ClaimRequest) -> Outcome | None:
+    """What SET … NX GET has decided; None where only the claim script can, because time or attempts come into it."""
+    if raw is None:
+        return outcomes.Won(1)
+    record = unpack(raw, NEVER, NEVER)
+    if request.fingerprint and record.fingerprint and request.fingerprint != record.fingerprint:
+        return outcomes.Mismatch()
+    if record.state is State.DONE:
+        return outcomes.Done(record.result, record.codec, record.attempt)
+    if record.state is State.DEAD:
+        return outcomes.Dead(record.attempt, record.token == request.token)
+    return None
+
+
 def outcome(answer: Sequence[Any]) -> Outcome:
     match answer:
         case [b"w", attempt, took_over]:
             return outcomes.Won(attempt, took_over == 1)
         case [b"d", raw]:
-            record = unpack(raw, NEVER)
+            record = unpack(raw, NEVER, NEVER)
             return outcomes.Done(record.result, record.codec, record.attempt)
         case [b"b", lease_left]:
             return outcomes.Busy(lease_left)
@@ -107,7 +165,7 @@ def found(answer: Sequence[Any] | None) -> Found | None:
     if not answer:
         return None
     raw, ttl, now = answer
-    return Found(unpack(raw, NEVER if ttl < 0 else now + ttl), now)
+    return Found(unpack(raw, NEVER if ttl < 0 else now + ttl, now), now)
 
 
 def found_mark(answer: Sequence[Any] | None) -> FoundMark | None:
@@ -118,28 +176,36 @@ def found_mark(answer: Sequence[Any] | None) -> FoundMark | None:
     return FoundMark(meta, now + ttl)
 
 
-def unpack(raw: bytes, expires_at: int) -> Record:
-    state, hold, token, attempt, fingerprint, created_at, lease_until, finished_at = _HEAD.unpack_from(raw)
-    at = _HEAD.size
-    namespace = raw[at + 1 : at + 1 + raw[at]]
-    at += 1 + raw[at]
-    label = raw[at + 1 : at + 1 + raw[at]].decode(errors="replace")
-    at += 1 + raw[at]
+def unpack(raw: bytes, expires_at: int, now: int) -> Record:
+    state, hold, token, attempt, fingerprint, created_at, length = _HEAD.unpack_from(raw)
+    at = _HEAD.size + length
+    namespace = raw[_HEAD.size : at].decode()
+    lease_until, window, length = _TAIL.unpack_from(raw, at)
+    at += _TAIL.size
+    label = raw[at : at + length].decode(errors="replace")
+    running = state == b"r"
+    if running and not lease_until and expires_at:
+        lease_until = expires_at - window
     return Record(
         state=_STATES[state],
         token=token,
         attempt=attempt,
         fingerprint=fingerprint if any(fingerprint) else b"",
-        namespace=namespace.decode(),
+        namespace=namespace,
         hold=hold == b"h",
         created_at=created_at,
         lease_until=lease_until,
-        finished_at=finished_at,
+        finished_at=NEVER if running or not expires_at else min(now, expires_at - window),
         expires_at=expires_at,
         codec=label if state == b"d" else "",
         error=label if state in (b"f", b"x") else "",
-        result=raw[at:],
+        result=raw[at + length :],
     )
+
+
+def _tail(window: int, label: str) -> bytes:
+    text = label.encode()[:255]
+    return _TAIL.pack(NEVER, window, len(text)) + text
 
 
 def _short(text: str) -> bytes:

@@ -6,19 +6,32 @@ from importlib.resources import files
 
 from msgspec import Struct
 
-_USES_RECORDS = ("claim", "finish", "fail", "release", "renew")
+from dupeproof.stores.redis.resp import pack, pack_call
+
+_USES_RECORDS = ("claim", "resolve", "release", "renew")
+_CLOSES_CLAIMS = ("close", "resolve", "release", "renew")
+_ALLOWED_WHEN_FULL = b"#!lua flags=allow-oom\n"
+"""A server at its memory limit may refuse new claims, but must let those that are open come to their end."""
 
 
 class Script(Struct, frozen=True):
-    name: str
-    text: str
-    sha: str
+    text: bytes
+    sha: bytes
+
+    def call(self, keys: list[bytes], args: list[bytes]) -> bytes:
+        """The script by its digest, which the server knows once it has run."""
+        return pack_call(self.sha, keys, args)
+
+    def in_full(self, keys: list[bytes], args: list[bytes]) -> bytes:
+        return pack(b"EVAL", self.text, b"%d" % len(keys), *keys, *args)
 
 
 @cache
 def script(name: str) -> Script:
     folder = files(__package__).joinpath("scripts")
-    text = folder.joinpath(f"{name}.lua").read_text()
+    text = folder.joinpath(f"{name}.lua").read_bytes()
     if name in _USES_RECORDS:
-        text = folder.joinpath("record.lua").read_text() + text
-    return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+        text = folder.joinpath("record.lua").read_bytes() + text
+    if name in _CLOSES_CLAIMS:
+        text = _ALLOWED_WHEN_FULL + text
+    return Script(text, sha1(text, usedforsecurity=False).hexdigest().encode())

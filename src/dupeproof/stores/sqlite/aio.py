@@ -94,7 +94,7 @@ class AsyncSQLiteStore:
         return self._store.schema()
 
     async def close(self) -> None:
-        if self._worker is not None and self._pid == os.getpid():
-            await self._run(self._store.close)
-            self._worker.shutdown(wait=False)
-            self._worker = None
+        worker, self._worker = self._worker, None
+        if worker is not None and self._pid == os.getpid():
+            await asyncio.get_running_loop().run_in_executor(worker, self._store.close)
+            worker.shutdown(wait=False)

@@ -14,7 +14,11 @@ from dupeproof.errors import ConfigError, StoreUnavailable
 
 SCHEMA = files(__package__).joinpath("schema.sql").read_text()
 SYNCHRONOUS = ("normal", "full", "extra")
-_TABLES = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'dupeproof_%'"
+_REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
+_TABLES = (
+    "SELECT count(*) FROM sqlite_master WHERE name IN "
+    "('dupeproof_records', 'dupeproof_records_expiry', 'dupeproof_marks', 'dupeproof_marks_expiry')"
+)
 _inherited: list[sqlite3.Connection | None] = []
 """Connections that were in use during a fork. SQLite forbids a child to use them, and closing them would be a use."""
 
@@ -131,7 +135,10 @@ class Database:
         try:
             yield
         except sqlite3.Error as exc:
-            raise StoreUnavailable(f"{self.path}: {_advice(exc, self._timeout)}") from exc
+            refused = getattr(exc, "sqlite_errorcode", 0) & 0xFF in _REFUSED or isinstance(
+                exc, sqlite3.DataError
+            )
+            raise StoreUnavailable(f"{self.path}: {_advice(exc, self._timeout)}", refused=refused) from exc
 
 
 _databases: WeakValueDictionary[int, Database] = WeakValueDictionary()
@@ -153,8 +160,10 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")  # left by a call that was interrupted between two steps
     try:
+        connection.execute("BEGIN IMMEDIATE")
         yield
         connection.execute("COMMIT")
     except BaseException:

@@ -89,8 +89,8 @@ async def fail(
     return ours
 
 
-async def release(store: AsyncStore, key: bytes, token: bytes) -> bool:
-    [ours] = await store.release([Release(key, token, HOUR)])
+async def release(store: AsyncStore, key: bytes, token: bytes, *, reopen: bool = False) -> bool:
+    [ours] = await store.release([Release(key, token, HOUR, reopen)])
     return ours
 
 

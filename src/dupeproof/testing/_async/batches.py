@@ -51,6 +51,19 @@ class AsyncBatchCases(AsyncStoreCase):
             c.key for c in claims[:3]
         ]
 
+    async def test_finishing_and_resolving_may_stand_in_one_batch(self, store: AsyncStore) -> None:
+        running, failed = new_key(), new_key()
+        first, second = await won(store, running), await won(store, failed)
+        await fail(store, failed, second)
+        changes = [
+            Finish(failed, second, HOUR, b"2", "json", new_token()),
+            Finish(running, first, HOUR, b"1", "json"),
+            Finish(failed, second, HOUR, b"3", "json"),
+        ]
+        assert await store.finish(changes) == [True, True, False]
+        assert await claim(store, failed, new_token()) == outcomes.Done(b"2", "json", 1)
+        assert await claim(store, running, new_token()) == outcomes.Done(b"1", "json", 1)
+
     async def test_every_verb_takes_many(self, store: AsyncStore) -> None:
         claims = [ClaimRequest(new_key(), new_token(), terms()) for _ in range(4)]
         stranger = new_token()

@@ -118,6 +118,15 @@ class AsyncClaimCases(AsyncStoreCase):
         assert await fail(store, key, token)
         assert not await finish(store, key, token)
 
+    async def test_a_late_copy_of_a_claim_does_not_win_after_its_maker_failed(
+        self, store: AsyncStore
+    ) -> None:
+        key = new_key()
+        token = await won(store, key)
+        await fail(store, key, token)
+        assert isinstance(await claim(store, key, token), outcomes.Busy)
+        assert await claim(store, key, new_token()) == outcomes.Won(2)
+
     async def test_a_dead_key_stays_dead(self, store: AsyncStore) -> None:
         key = new_key()
         assert await fail(store, key, await won(store, key, terms(limit=1)), dead=True)
@@ -202,6 +211,26 @@ class AsyncClaimCases(AsyncStoreCase):
             await fail(store, key, token, dead=dead)
             assert await finish(store, key, token, b"resolved", resolver=new_token())
             assert isinstance(await claim(store, key, new_token()), outcomes.Done)
+
+    async def test_reopening_is_for_keys_nobody_works_on(self, store: AsyncStore) -> None:
+        running, held, failed, dead, done = (new_key() for _ in range(5))
+        tokens = {
+            running: await won(store, running),
+            held: await won(store, held, terms(lease=SHORT, hold=True)),
+            failed: await won(store, failed),
+            dead: await won(store, dead),
+            done: await won(store, done),
+        }
+        await fail(store, failed, tokens[failed])
+        await fail(store, dead, tokens[dead], dead=True)
+        await finish(store, done, tokens[done])
+        await after(SHORT)
+        assert not await release(store, held, new_token(), reopen=True)
+        answers = [await release(store, key, token, reopen=True) for key, token in tokens.items()]
+        assert answers == [False, True, True, True, False]
+        assert [await claim(store, key, new_token()) for key in (held, failed, dead)] == [outcomes.Won(1)] * 3
+        assert not await finish(store, held, tokens[held])
+        assert not await release(store, held, tokens[held], reopen=True)
 
     async def test_a_released_key_was_never_claimed(self, store: AsyncStore) -> None:
         key = new_key()

@@ -86,8 +86,8 @@ def fail(store: Store, key: bytes, token: bytes, *, window: int = HOUR, dead: bo
     return ours
 
 
-def release(store: Store, key: bytes, token: bytes) -> bool:
-    [ours] = store.release([Release(key, token, HOUR)])
+def release(store: Store, key: bytes, token: bytes, *, reopen: bool = False) -> bool:
+    [ours] = store.release([Release(key, token, HOUR, reopen)])
     return ours
 
 

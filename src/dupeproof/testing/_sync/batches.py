@@ -52,6 +52,19 @@ class BatchCases(StoreCase):
             c.key for c in claims[:3]
         ]
 
+    def test_finishing_and_resolving_may_stand_in_one_batch(self, store: Store) -> None:
+        running, failed = new_key(), new_key()
+        first, second = won(store, running), won(store, failed)
+        fail(store, failed, second)
+        changes = [
+            Finish(failed, second, HOUR, b"2", "json", new_token()),
+            Finish(running, first, HOUR, b"1", "json"),
+            Finish(failed, second, HOUR, b"3", "json"),
+        ]
+        assert store.finish(changes) == [True, True, False]
+        assert claim(store, failed, new_token()) == outcomes.Done(b"2", "json", 1)
+        assert claim(store, running, new_token()) == outcomes.Done(b"1", "json", 1)
+
     def test_every_verb_takes_many(self, store: Store) -> None:
         claims = [ClaimRequest(new_key(), new_token(), terms()) for _ in range(4)]
         stranger = new_token()

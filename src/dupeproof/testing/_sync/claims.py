@@ -119,6 +119,13 @@ class ClaimCases(StoreCase):
         assert fail(store, key, token)
         assert not finish(store, key, token)
 
+    def test_a_late_copy_of_a_claim_does_not_win_after_its_maker_failed(self, store: Store) -> None:
+        key = new_key()
+        token = won(store, key)
+        fail(store, key, token)
+        assert isinstance(claim(store, key, token), outcomes.Busy)
+        assert claim(store, key, new_token()) == outcomes.Won(2)
+
     def test_a_dead_key_stays_dead(self, store: Store) -> None:
         key = new_key()
         assert fail(store, key, won(store, key, terms(limit=1)), dead=True)
@@ -203,6 +210,26 @@ class ClaimCases(StoreCase):
             fail(store, key, token, dead=dead)
             assert finish(store, key, token, b"resolved", resolver=new_token())
             assert isinstance(claim(store, key, new_token()), outcomes.Done)
+
+    def test_reopening_is_for_keys_nobody_works_on(self, store: Store) -> None:
+        running, held, failed, dead, done = (new_key() for _ in range(5))
+        tokens = {
+            running: won(store, running),
+            held: won(store, held, terms(lease=SHORT, hold=True)),
+            failed: won(store, failed),
+            dead: won(store, dead),
+            done: won(store, done),
+        }
+        fail(store, failed, tokens[failed])
+        fail(store, dead, tokens[dead], dead=True)
+        finish(store, done, tokens[done])
+        after(SHORT)
+        assert not release(store, held, new_token(), reopen=True)
+        answers = [release(store, key, token, reopen=True) for key, token in tokens.items()]
+        assert answers == [False, True, True, True, False]
+        assert [claim(store, key, new_token()) for key in (held, failed, dead)] == [outcomes.Won(1)] * 3
+        assert not finish(store, held, tokens[held])
+        assert not release(store, held, tokens[held], reopen=True)
 
     def test_a_released_key_was_never_claimed(self, store: Store) -> None:
         key = new_key()

@@ -16,14 +16,12 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import AsyncConnection
 
-from dupeproof.stores._async.runtime import Turnstile, home
+from dupeproof.stores._async.runtime import Turnstile
 from dupeproof.stores.postgres.faults import Timeout
 from dupeproof.stores.postgres.target import Target
 
 R = TypeVar("R")
 Rows = list[tuple[Any, ...]]
-_inherited: list[Any] = []
-"""Connections of the parent process: closing them here would end its sessions."""
 _attempt: ContextVar["_Attempt"] = ContextVar("_attempt")
 
 
@@ -64,17 +62,15 @@ class AsyncBounded(AsyncConnection[tuple[Any, ...]]):
 class AsyncPool:
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._home: object = None
         self._pid = os.getpid()
         self._idle: list[AsyncBounded] = []
         self._turnstile = Turnstile(target.pool)
+        self._closed = False
 
     @asynccontextmanager
     async def connection(self, seconds: float) -> AsyncIterator[AsyncBounded]:
         """A connection on which to say one thing, got and answered within so many seconds."""
         deadline = time.monotonic() + seconds
-        if self._home is not home():
-            self._forget()
         if not await self._turnstile.enter(seconds):
             raise Timeout("all connections are taken")
         try:
@@ -90,13 +86,18 @@ class AsyncPool:
                 _drop(connection)
                 raise
             finally:
-                if not connection.closed:
+                if self._closed:
+                    _drop(connection)
+                elif not connection.closed:
                     self._idle.append(connection)
         finally:
             self._turnstile.leave()
 
-    async def close(self) -> None:
-        self._forget()
+    def close(self) -> None:
+        """Give up idle connections; those in use are given up by their users, who find the pool closed."""
+        self._closed = True
+        while self._idle:
+            _drop(self._idle.pop())
 
     def _reusable(self) -> AsyncBounded | None:
         while self._idle:
@@ -119,16 +120,6 @@ class AsyncPool:
         except BaseException:
             attempt.end()
             raise
-
-    def _forget(self) -> None:
-        """Start afresh: closed, in another loop, or in the child of a fork, where nothing of before is ours."""
-        for connection in self._idle:
-            if self._pid == os.getpid():
-                _drop(connection)
-            else:
-                _inherited.append(connection)
-        self._home, self._pid = home(), os.getpid()
-        self._idle, self._turnstile = [], Turnstile(self._target.pool)
 
     def __del__(self) -> None:
         if self._pid == os.getpid():

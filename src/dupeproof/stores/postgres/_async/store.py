@@ -19,6 +19,7 @@ from dupeproof.core.records import (
 )
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
+from dupeproof.stores._async.runtime import PerHome
 from dupeproof.stores.postgres import migrations, rows
 from dupeproof.stores.postgres._async.pool import AsyncPool, execute
 from dupeproof.stores.postgres.faults import (
@@ -39,7 +40,7 @@ class AsyncPostgresStore:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._pool = AsyncPool(target)
+        self._pools = PerHome(lambda: AsyncPool(target))
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         return rows.outcomes_of(await self._run("claim", rows.claim_columns(requests)))
@@ -83,6 +84,8 @@ class AsyncPostgresStore:
 
     async def purge(self, limit: int) -> int:
         [(marks,)] = await self._run("purge_marks", [limit])
+        if marks == limit:
+            return limit
         [(records,)] = await self._run("purge_records", [limit - marks])
         return int(marks + records)
 
@@ -97,7 +100,7 @@ class AsyncPostgresStore:
         [(version, synchronous_commit, standby, writable)] = await self._run("check")
         if standby or not writable:
             why = (
-                "is a standby; point the URL at the primary"
+                "is read-only; point the URL at the primary"
                 if standby
                 else "does not let this user write its tables"
             )
@@ -111,7 +114,10 @@ class AsyncPostgresStore:
         """Bring the schema up to date; the versions that were applied now."""
         with translated(self._target.shown):
             # Each statement has the whole time: others may be making the schema, one after the other.
-            async with self._pool.connection(self._target.timeout) as connection, connection.transaction():
+            async with (
+                self._pools.get().connection(self._target.timeout) as connection,
+                connection.transaction(),
+            ):
                 connection.limit = self._target.timeout
                 await execute(connection, migrations.LOCK)
                 await execute(connection, migrations.CREATE_LEDGER)
@@ -123,7 +129,9 @@ class AsyncPostgresStore:
                 return [migration.version for migration in missing]
 
     async def close(self) -> None:
-        await self._pool.close()
+        pool = self._pools.take()
+        if pool is not None:
+            pool.close()
 
     async def _run(
         self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True
@@ -132,7 +140,7 @@ class AsyncPostgresStore:
         with translated(self._target.shown):
             for tries in range(1, _TRIES + 1):
                 try:
-                    async with self._pool.connection(deadline - time.monotonic()) as connection:
+                    async with self._pools.get().connection(deadline - time.monotonic()) as connection:
                         return await execute(connection, statement(name), parameters)
                 except SCHEMA_MISSING:
                     if tries == _TRIES:

@@ -17,14 +17,12 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import Connection
 
-from dupeproof.stores._sync.runtime import Turnstile, home
+from dupeproof.stores._sync.runtime import Turnstile
 from dupeproof.stores.postgres.faults import Timeout
 from dupeproof.stores.postgres.target import Target
 
 R = TypeVar("R")
 Rows = list[tuple[Any, ...]]
-_inherited: list[Any] = []
-"""Connections of the parent process: closing them here would end its sessions."""
 _attempt: ContextVar["_Attempt"] = ContextVar("_attempt")
 
 
@@ -65,17 +63,15 @@ class Bounded(Connection[tuple[Any, ...]]):
 class Pool:
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._home: object = None
         self._pid = os.getpid()
         self._idle: list[Bounded] = []
         self._turnstile = Turnstile(target.pool)
+        self._closed = False
 
     @contextmanager
     def connection(self, seconds: float) -> Iterator[Bounded]:
         """A connection on which to say one thing, got and answered within so many seconds."""
         deadline = time.monotonic() + seconds
-        if self._home is not home():
-            self._forget()
         if not self._turnstile.enter(seconds):
             raise Timeout("all connections are taken")
         try:
@@ -91,13 +87,18 @@ class Pool:
                 _drop(connection)
                 raise
             finally:
-                if not connection.closed:
+                if self._closed:
+                    _drop(connection)
+                elif not connection.closed:
                     self._idle.append(connection)
         finally:
             self._turnstile.leave()
 
     def close(self) -> None:
-        self._forget()
+        """Give up idle connections; those in use are given up by their users, who find the pool closed."""
+        self._closed = True
+        while self._idle:
+            _drop(self._idle.pop())
 
     def _reusable(self) -> Bounded | None:
         while self._idle:
@@ -120,16 +121,6 @@ class Pool:
         except BaseException:
             attempt.end()
             raise
-
-    def _forget(self) -> None:
-        """Start afresh: closed, in another loop, or in the child of a fork, where nothing of before is ours."""
-        for connection in self._idle:
-            if self._pid == os.getpid():
-                _drop(connection)
-            else:
-                _inherited.append(connection)
-        self._home, self._pid = home(), os.getpid()
-        self._idle, self._turnstile = [], Turnstile(self._target.pool)
 
     def __del__(self) -> None:
         if self._pid == os.getpid():

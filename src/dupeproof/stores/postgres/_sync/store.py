@@ -20,6 +20,7 @@ from dupeproof.core.records import (
 )
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
+from dupeproof.stores._sync.runtime import PerHome
 from dupeproof.stores.postgres import migrations, rows
 from dupeproof.stores.postgres._sync.pool import Pool, execute
 from dupeproof.stores.postgres.faults import (
@@ -40,7 +41,7 @@ class PostgresStore:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._pool = Pool(target)
+        self._pools = PerHome(lambda: Pool(target))
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         return rows.outcomes_of(self._run("claim", rows.claim_columns(requests)))
@@ -84,6 +85,8 @@ class PostgresStore:
 
     def purge(self, limit: int) -> int:
         [(marks,)] = self._run("purge_marks", [limit])
+        if marks == limit:
+            return limit
         [(records,)] = self._run("purge_records", [limit - marks])
         return int(marks + records)
 
@@ -98,7 +101,7 @@ class PostgresStore:
         [(version, synchronous_commit, standby, writable)] = self._run("check")
         if standby or not writable:
             why = (
-                "is a standby; point the URL at the primary"
+                "is read-only; point the URL at the primary"
                 if standby
                 else "does not let this user write its tables"
             )
@@ -112,7 +115,10 @@ class PostgresStore:
         """Bring the schema up to date; the versions that were applied now."""
         with translated(self._target.shown):
             # Each statement has the whole time: others may be making the schema, one after the other.
-            with self._pool.connection(self._target.timeout) as connection, connection.transaction():
+            with (
+                self._pools.get().connection(self._target.timeout) as connection,
+                connection.transaction(),
+            ):
                 connection.limit = self._target.timeout
                 execute(connection, migrations.LOCK)
                 execute(connection, migrations.CREATE_LEDGER)
@@ -124,7 +130,9 @@ class PostgresStore:
                 return [migration.version for migration in missing]
 
     def close(self) -> None:
-        self._pool.close()
+        pool = self._pools.take()
+        if pool is not None:
+            pool.close()
 
     def _run(
         self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True
@@ -133,7 +141,7 @@ class PostgresStore:
         with translated(self._target.shown):
             for tries in range(1, _TRIES + 1):
                 try:
-                    with self._pool.connection(deadline - time.monotonic()) as connection:
+                    with self._pools.get().connection(deadline - time.monotonic()) as connection:
                         return execute(connection, statement(name), parameters)
                 except SCHEMA_MISSING:
                     if tries == _TRIES:

@@ -79,6 +79,9 @@ BEGIN
                 verdict := 'done'; codec := r.codec; result := r.result; EXIT;
             ELSIF r.state = 'dead' THEN
                 verdict := 'dead'; flag := r.token = tokens[place]; EXIT;
+            ELSIF r.state = 'failed' AND r.token = tokens[place] THEN
+                -- A copy of the claim that was under way for long; its maker has failed since.
+                verdict := 'busy'; EXIT;
             ELSIF r.state = 'running' AND r.token <> tokens[place] AND r.lease_until > moment THEN
                 verdict := 'busy'; lease_left := ceil(extract(epoch FROM r.lease_until - moment) * 1000); EXIT;
             ELSIF r.state = 'running' AND r.token <> tokens[place] AND r.hold THEN
@@ -164,7 +167,7 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE FUNCTION dupeproof_release_v1(keys uuid[], tokens bytea[], windows bigint[])
+CREATE FUNCTION dupeproof_release_v1(keys uuid[], tokens bytea[], windows bigint[], reopen boolean[])
 RETURNS TABLE (place integer, ours boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -173,10 +176,12 @@ BEGIN
     FOR place IN SELECT i FROM generate_subscripts(keys, 1) AS i ORDER BY keys[i], i LOOP
         moment := clock_timestamp();
         DELETE FROM dupeproof_records AS d
-        WHERE d.key = keys[place] AND d.token = tokens[place] AND d.state = 'running' AND d.expires_at > moment
-          AND d.attempt = 1;
+        WHERE d.key = keys[place] AND d.token = tokens[place] AND d.expires_at > moment
+          AND CASE WHEN reopen[place]
+                   THEN d.state IN ('failed', 'dead') OR (d.state = 'running' AND d.lease_until <= moment)
+                   ELSE d.state = 'running' AND d.attempt = 1 END;
         ours := FOUND;
-        IF NOT ours THEN
+        IF NOT ours AND NOT reopen[place] THEN
             UPDATE dupeproof_records AS d
             SET state = 'failed', attempt = d.attempt - 1, finished_at = moment,
                 expires_at = moment + dupeproof_ms_v1(windows[place])

@@ -1,159 +1,158 @@
 # Written by tools/twins.py from src/dupeproof/stores/redis/_async/client.py; change that file instead.
-"""Script calls on one server, a Sentinel group or a Cluster: where they go, and when they may be sent again."""
+"""Commands to where their keys live, and when they may be sent again."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from msgspec import Struct
 from redis.exceptions import AskError, MovedError, NoScriptError
 
-from dupeproof.stores._sync.runtime import gather, sleep
-from dupeproof.stores.redis._sync.sessions import Sessions
+from dupeproof.stores._sync.runtime import PerHome, gather, sleep
+from dupeproof.stores.redis._sync.node import Node
+from dupeproof.stores.redis._sync.topology import Cluster, Topology, topology
 from dupeproof.stores.redis.faults import CONNECTION_LOST, NOT_RUN, REFUSED, translated
-from dupeproof.stores.redis.scripting import script
+from dupeproof.stores.redis.resp import pack
 from dupeproof.stores.redis.targets import Address, Target
 
 _PAUSE = 0.1
 ANYWHERE = 0
-"""The tag to use where there is only one place to go."""
-
-
-class Call(Struct, frozen=True):
-    """One script call; all its keys have the same hash tag."""
-
-    tag: int
-    keys: list[bytes]
-    args: list[bytes]
+"""The tag to use where every key lives in one place."""
 
 
 class Client:
-    """Sends scripts to the node that has the keys. Repeats a call whose reply was lost only if told that it may."""
+    """Sends packed commands. Repeats one whose reply was lost only if told that it may."""
 
     def __init__(self, target: Target) -> None:
-        self._target = target
-        self._sessions = Sessions(target)
+        self.target = target
+        self._places = PerHome(lambda: topology(target))
 
-    @property
-    def is_cluster(self) -> bool:
-        return self._target.kind == "cluster"
+    def send(
+        self,
+        commands: Sequence[bytes],
+        tags: Sequence[int],
+        *,
+        repeat: bool = True,
+        in_full: Callable[[int], bytes] | None = None,
+    ) -> list[Any]:
+        """One reply per command, in order; those of one node travel together.
 
-    @property
-    def shown(self) -> str:
-        return self._target.shown
-
-    def call(self, name: str, calls: Sequence[Call], *, repeat: bool) -> list[Any]:
-        """The script's answers to each call, in order; the calls of one node travel together."""
-        deadline = time.monotonic() + self._target.timeout
-        with translated(self._target.shown):
-            if len(calls) == 1:
-                return [self._call(name, calls[0], deadline, repeat=repeat)]
-            by_node: dict[Any, list[int]] = {}
-            for index, call in enumerate(calls):
-                by_node.setdefault(self._node(call.tag), []).append(index)
-            answers: list[Any] = [None] * len(calls)
+        `in_full` gives the n-th command with the whole script in it, for a server that does not know its digest.
+        """
+        deadline = time.monotonic() + self.target.timeout
+        with translated(self.target.shown):
+            if len(commands) == 1:
+                return [self._one(commands[0], tags[0], deadline, repeat=repeat, in_full=in_full)]
+            places = self._places.get()
+            groups: dict[Node, Sequence[int]] = (
+                _by_node(places, tags)
+                if self.target.kind == "cluster"
+                else {places.node_for(ANYWHERE): range(len(commands))}
+            )
             parts = gather(
                 [
-                    self._call_together(
-                        node, name, [calls[index] for index in members], deadline, repeat=repeat
-                    )
-                    for node, members in by_node.items()
+                    partial(self._together, node, [commands[index] for index in members], repeat=repeat)
+                    for node, members in groups.items()
                 ]
             )
-            for members, part in zip(by_node.values(), parts, strict=True):
-                for index, answer in zip(members, part, strict=True):
-                    answers[index] = answer
-            return answers
+            replies: list[Any] = [None] * len(commands)
+            for members, part in zip(groups.values(), parts, strict=True):
+                for index, reply in zip(members, part, strict=True):
+                    if isinstance(reply, REFUSED):
+                        # Not run: on its own it finds its way.
+                        reply = self._one(  # noqa: PLW2901 - the answer takes the place of the refusal
+                            commands[index],
+                            tags[index],
+                            deadline,
+                            repeat=repeat,
+                            in_full=None if in_full is None else _shifted(in_full, index),
+                        )
+                    elif isinstance(reply, Exception):
+                        raise reply
+                    replies[index] = reply
+            return replies
 
-    def nodes(self) -> list[Any]:
-        """A client for every primary."""
-        session = self._sessions.current()
-        return [session.server] if session.cluster is None else session.cluster.nodes()
+    def primaries(self) -> Sequence[Node]:
+        return self._places.get().primaries()
 
     def close(self) -> None:
-        with translated(self._target.shown):
-            self._sessions.close()
+        places = self._places.take()
+        if places is not None:
+            places.close()
 
-    def _call_together(
-        self, node: Any, name: str, calls: Sequence[Call], deadline: float, *, repeat: bool
-    ) -> list[Any]:
-        sha = script(name).sha
+    def _together(self, node: Node, commands: Sequence[bytes], *, repeat: bool) -> list[Any]:
         try:
-            with node.pipeline(transaction=False) as pipeline:
-                for call in calls:
-                    pipeline.evalsha(sha, len(call.keys), *call.keys, *call.args)
-                answers: list[Any] = pipeline.execute(raise_on_error=False)
+            return node.ask_many(b"".join(commands), len(commands))
         except CONNECTION_LOST:
             if not repeat:
                 raise
-            return [self._call(name, call, deadline, repeat=repeat) for call in calls]
-        for index, answer in enumerate(answers):
-            if isinstance(answer, REFUSED):
-                answers[index] = self._call(name, calls[index], deadline, repeat=repeat)
-            elif isinstance(answer, Exception):
-                raise answer
-        return answers
+            return [_LOST] * len(commands)
 
-    def _call(self, name: str, call: Call, deadline: float, *, repeat: bool) -> Any:
+    def _one(
+        self,
+        command: bytes,
+        tag: int,
+        deadline: float,
+        *,
+        repeat: bool,
+        in_full: Callable[[int], bytes] | None,
+    ) -> Any:
+        places = self._places.get()
+        patient = self.target.kind != "single"
         asked: Address | None = None
         tries = 0
         while True:
             tries += 1
-            node = self._node(call.tag)
             try:
-                return self._evaluate(node, asked, name, call)
+                if asked is not None and isinstance(places, Cluster):
+                    return _ask_sent(places.node(asked), command)
+                return (places.node_for(tag)).ask(command)
+            except NoScriptError:
+                # Nothing was run: the server has forgotten its scripts, or never saw this one.
+                if in_full is None:
+                    raise
+                command, in_full = in_full(0), None
             except MovedError:
                 asked = None
                 if time.monotonic() > deadline:
                     raise
-                self._look_again()
+                places.refresh()
             except AskError as exc:
                 if time.monotonic() > deadline:
                     raise
                 asked = (exc.host, exc.port)
             except NOT_RUN:
-                if self._target.kind == "single" or time.monotonic() > deadline:
+                if not patient or time.monotonic() > deadline:
                     raise
                 sleep(_PAUSE)
-                self._look_again()
+                places.refresh()
             except CONNECTION_LOST:
                 # A lone server gets one more try, for a connection that went stale; the others time to fail over.
-                hopeful = tries == 1 or self._target.kind != "single"
-                if not repeat or not hopeful or time.monotonic() > deadline:
+                if not repeat or not (tries == 1 or patient) or time.monotonic() > deadline:
                     raise
                 if tries > 1:
                     sleep(_PAUSE)
-                self._look_again()
-
-    def _evaluate(self, node: Any, asked: Address | None, name: str, call: Call) -> Any:
-        cluster = self._sessions.current().cluster
-        if asked is not None and cluster is not None:
-            return _evaluate_asking(cluster.node(asked), name, call)
-        return _evaluate(node, name, call)
-
-    def _node(self, tag: int) -> Any:
-        session = self._sessions.current()
-        return session.server if session.cluster is None else session.cluster.node_for(tag)
-
-    def _look_again(self) -> None:
-        cluster = self._sessions.current().cluster
-        if cluster is not None:
-            cluster.refresh()
+                places.refresh()
 
 
-def _evaluate(node: Any, name: str, call: Call) -> Any:
-    known = script(name)
-    try:
-        return node.evalsha(known.sha, len(call.keys), *call.keys, *call.args)
-    except NoScriptError:
-        # Nothing was run: the server has forgotten its scripts, or never saw this one.
-        return node.eval(known.text, len(call.keys), *call.keys, *call.args)
+_LOST = MovedError("0 lost:0")
+"""Stands for a reply that never came, of a command that may be repeated."""
 
 
-def _evaluate_asking(node: Any, name: str, call: Call) -> Any:
+def _by_node(places: Topology, tags: Sequence[int]) -> dict[Node, Sequence[int]]:
+    groups: dict[Node, list[int]] = {}
+    for index, tag in enumerate(tags):
+        groups.setdefault(places.node_for(tag), []).append(index)
+    return dict(groups)
+
+
+def _ask_sent(node: Node, command: bytes) -> Any:
     """The slot is being moved; its new node serves it only to those who say that they were sent."""
-    with node.pipeline(transaction=False) as pipeline:
-        pipeline.execute_command("ASKING")
-        pipeline.eval(script(name).text, len(call.keys), *call.keys, *call.args)
-        _, answer = pipeline.execute()
-        return answer
+    _, reply = node.ask_many(pack(b"ASKING") + command, 2)
+    if isinstance(reply, Exception):
+        raise reply
+    return reply
+
+
+def _shifted(in_full: Callable[[int], bytes], by: int) -> Callable[[int], bytes]:
+    return lambda index: in_full(by + index)

@@ -1,8 +1,8 @@
 # Written by tools/twins.py from src/dupeproof/stores/redis/_async/store.py; change that file instead.
-"""The store over Redis: one script call per verb and slot group, the server's clock, many ids per call."""
+"""The store over Redis: one atomic step per verb and key, the server's clock, many ids per round trip."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from dupeproof.core.outcomes import Outcome
@@ -19,12 +19,14 @@ from dupeproof.core.records import (
     Stats,
 )
 from dupeproof.stores.redis import layout
-from dupeproof.stores.redis._sync.client import ANYWHERE, Call, Client
+from dupeproof.stores.redis._sync.client import ANYWHERE, Client
 from dupeproof.stores.redis.faults import translated
+from dupeproof.stores.redis.resp import pack
+from dupeproof.stores.redis.scripting import Script, script
 from dupeproof.stores.redis.targets import Target
 
 T = TypeVar("T")
-_SCAN = 500
+_SCAN = b"1000"
 
 
 class RedisStore:
@@ -32,16 +34,33 @@ class RedisStore:
 
     def __init__(self, target: Target) -> None:
         self._client = Client(target)
+        self._is_cluster = target.kind == "cluster"
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        answers = self._call("claim", requests, layout.claim_args)
-        return [layout.outcome(answer) for answer in answers]
+        answers: list[Outcome | None] = [None] * len(requests)
+        quick = [index for index, request in enumerate(requests) if not request.terms.hold]
+        if quick:
+            commands = [layout.claim_command(requests[index]) for index in quick]
+            replies = self._client.send(commands, [layout.tag(requests[index].key) for index in quick])
+            for index, reply in zip(quick, replies, strict=True):
+                answers[index] = layout.outcome_at_once(reply, requests[index])
+        undecided = [index for index, answer in enumerate(answers) if answer is None]
+        if undecided:
+            found = self._call("claim", [requests[index] for index in undecided], layout.claim_args)
+            for index, answer in zip(undecided, found, strict=True):
+                answers[index] = layout.outcome(answer)
+        return answers  # type: ignore[return-value]
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return [answer == 1 for answer in self._call("finish", changes, layout.finish_args)]
+        resolving = [change for change in changes if change.resolver]
+        closed = iter(
+            self._call("close", [change for change in changes if not change.resolver], layout.finish_args)
+        )
+        resolved = iter(self._call("resolve", resolving, layout.resolve_args))
+        return [next(resolved if change.resolver else closed) == 1 for change in changes]
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return [answer == 1 for answer in self._call("fail", changes, layout.fail_args)]
+        return [answer == 1 for answer in self._call("close", changes, layout.fail_args)]
 
     def release(self, changes: Sequence[Release]) -> list[bool]:
         return [answer == 1 for answer in self._call("release", changes, layout.release_args)]
@@ -50,54 +69,36 @@ class RedisStore:
         return [answer == 1 for answer in self._call("renew", changes, layout.renew_args)]
 
     def get(self, keys: Sequence[bytes]) -> list[Found | None]:
-        answers = self._run("get", keys, lambda key: [layout.record_key(key)], _nothing)
-        return [layout.found(answer) for answer in answers]
+        return [layout.found(answer) for answer in self._read(keys, layout.record_key)]
+
+    def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
+        return [layout.found_mark(answer) for answer in self._read(keys, layout.mark_key)]
 
     def forget(self, keys: Sequence[bytes]) -> list[bool]:
-        answers = self._run("forget", keys, _both_keys, _nothing)
-        return [answer == 1 for answer in answers]
+        commands = [pack(b"DEL", layout.record_key(key), layout.mark_key(key)) for key in keys]
+        return [answer > 0 for answer in self._client.send(commands, _tags(keys))] if keys else []
 
     def mark(self, marks: Sequence[Mark]) -> list[bool]:
         # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
-        answers = self._run(
-            "mark",
-            marks,
-            lambda mark: [layout.mark_key(mark.key)],
-            lambda mark: [b"%d" % mark.window, layout.mark_value(mark)],
-            digest=_key_of,
-            repeat=False,
-        )
-        return [answer == 1 for answer in answers]
+        keys = [mark.key for mark in marks]
+        commands = layout.mark_commands(marks)
+        answers = self._client.send(commands, _tags(keys), repeat=False) if keys else []
+        return [answer is not None for answer in answers]
 
     def unmark(self, marks: Sequence[Mark]) -> list[bool]:
-        answers = self._run(
-            "unmark",
-            marks,
-            lambda mark: [layout.mark_key(mark.key)],
-            lambda mark: [layout.mark_head(mark)],
-            digest=_key_of,
-        )
-        return [answer == 1 for answer in answers]
-
-    def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
-        answers = self._run("get", keys, lambda key: [layout.mark_key(key)], _nothing)
-        return [layout.found_mark(answer) for answer in answers]
+        return [answer == 1 for answer in self._call("unmark", marks, layout.unmark_args, layout.mark_key)]
 
     def purge(self, limit: int) -> int:
         """Nothing to do: Redis removes what has expired."""
         return min(limit, 0)
 
     def stats(self) -> Stats:
-        marks = 0
-        digests: list[bytes] = []
         situations: Counter[str] = Counter()
-        with translated(self._client.shown):
-            for node in self._client.nodes():
-                for _ in node.scan_iter(match=layout.MARKS, count=_SCAN):
-                    marks += 1
-                digests += [key[-16:] for key in node.scan_iter(match=layout.RECORDS, count=_SCAN)]
-        for start in range(0, len(digests), _SCAN):
-            for found in self.get(digests[start : start + _SCAN]):
+        marks = 0
+        for keys in self._pages(layout.MARKS):
+            marks += len(keys)
+        for keys in self._pages(layout.RECORDS):
+            for found in self.get([key[-16:] for key in keys]):
                 if found is not None:
                     situations[str(found.record.situation(found.now))] += 1
         return Stats(marks=marks, records=dict(situations), expired=0)
@@ -105,61 +106,83 @@ class RedisStore:
     def check(self) -> Health:
         # A write that leaves nothing behind: a read-only replica or a missing right shows here.
         self.mark([Mark(bytes(16), window=1)])
-        with translated(self._client.shown):
-            info = (self._client.nodes())[0].info("server")
-        return Health(store="redis", version=str(info["redis_version"]), details={"mode": info["redis_mode"]})
+        with translated(self._client.target.shown):
+            node = (self._client.primaries())[0]
+            info = layout.info(node.ask(pack(b"INFO", b"server")))
+        return Health(store="redis", version=info["redis_version"], details={"mode": info["redis_mode"]})
 
     def close(self) -> None:
         self._client.close()
 
-    def _call(self, name: str, items: Sequence[T], args: Callable[[T], list[bytes]]) -> list[Any]:
-        return self._run(name, items, _record_keys, args, digest=_key_of)
+    def _read(self, keys: Sequence[bytes], name: Callable[[bytes], bytes]) -> list[Any]:
+        if not keys:
+            return []
+        reading = script("get")
+        commands = [reading.call([name(key)], []) for key in keys]
+        answers = self._client.send(
+            commands, _tags(keys), in_full=lambda n: reading.in_full([name(keys[n])], [])
+        )
+        return [answer[0] for answer in answers]
 
-    def _run(
+    def _call(
         self,
         name: str,
         items: Sequence[T],
-        keys: Callable[[T], list[bytes]],
         args: Callable[[T], list[bytes]],
-        *,
-        digest: Callable[[T], bytes] = lambda item: item,  # type: ignore[assignment,return-value]
-        repeat: bool = True,
+        key_name: Callable[[bytes], bytes] = layout.record_key,
     ) -> list[Any]:
-        """One script call, or on Cluster one per slot group; the answers in the order of the items."""
+        """One script call, or on Cluster one per hash tag; the answers in the order of the items."""
         if not items:
             return []
+        running = script(name)
+        if len(items) == 1:
+            return self._call_one(running, items[0], args, key_name)
         groups: dict[int, list[int]] = {}
         for index, item in enumerate(items):
-            tag = layout.tag(digest(item)) if self._client.is_cluster else ANYWHERE
+            tag = layout.tag(item.key) if self._is_cluster else ANYWHERE  # type: ignore[attr-defined]
             groups.setdefault(tag, []).append(index)
-        calls = [
-            Call(
-                tag,
-                [key for index in members for key in keys(items[index])],
+        parts = [
+            (
+                [key_name(items[index].key) for index in members],  # type: ignore[attr-defined]
                 [arg for index in members for arg in args(items[index])],
             )
-            for tag, members in groups.items()
+            for members in groups.values()
         ]
+        batches = self._client.send(
+            [running.call(*part) for part in parts],
+            list(groups),
+            in_full=lambda n: running.in_full(*parts[n]),
+        )
         answers: list[Any] = [None] * len(items)
-        batches = self._client.call(name, calls, repeat=repeat)
         for members, batch in zip(groups.values(), batches, strict=True):
             for index, answer in zip(members, batch, strict=True):
                 answers[index] = answer
         return answers
 
+    def _call_one(
+        self,
+        running: Script,
+        item: Any,
+        args: Callable[[Any], list[bytes]],
+        key_name: Callable[[bytes], bytes],
+    ) -> list[Any]:
+        part = ([key_name(item.key)], args(item))
+        answers: list[Any]
+        [answers] = self._client.send(
+            [running.call(*part)], [layout.tag(item.key)], in_full=lambda _: running.in_full(*part)
+        )
+        return answers
 
-def _record_keys(item: Any) -> list[bytes]:
-    return [layout.record_key(item.key)]
+    def _pages(self, pattern: bytes) -> Iterator[list[bytes]]:
+        with translated(self._client.target.shown):
+            for node in self._client.primaries():
+                cursor = b"0"
+                while True:
+                    cursor, keys = node.ask(pack(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _SCAN))
+                    yield keys
+                    if cursor == b"0":
+                        break
 
 
-def _key_of(item: Any) -> bytes:
-    key: bytes = item.key
-    return key
-
-
-def _both_keys(key: bytes) -> list[bytes]:
-    return [layout.record_key(key), layout.mark_key(key)]
-
-
-def _nothing(_item: object) -> list[bytes]:
-    return []
+def _tags(keys: Sequence[bytes]) -> list[int]:
+    return [layout.tag(key) for key in keys]

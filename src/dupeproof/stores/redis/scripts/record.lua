@@ -1,6 +1,10 @@
--- A record is one string: a fixed head, two short texts (namespace; codec or error) and the result.
--- layout.py reads and writes the same bytes.
-local HEAD = '>c1c1c8I4c16I8I8I8'
+-- A record is one string. What never changes while a claim lives comes first, so that finishing can keep it as it is:
+--   state 1, hold 1, token 8, attempt 4, fingerprint 16, created 8, length of the namespace 1, namespace
+-- then what the end of a claim replaces:
+--   lease 8, window 8, length of the label 1, label (codec or error), result
+-- layout.py reads and writes the same bytes. A lease of 0 means that the time to live tells: it is lease plus window.
+local HEAD = '>c1c1c8I4c16I8Bc0'
+local TAIL = '>I8I8Bc0'
 local NO_FINGERPRINT = string.rep('\0', 16)
 
 local time = redis.call('TIME')
@@ -13,15 +17,18 @@ local function load(key)
     end
     local r = {raw = raw}
     local at
-    r.state, r.hold, r.token, r.attempt, r.fingerprint, r.created, r.lease, r.finished, at = struct.unpack(HEAD, raw)
-    r.namespace, r.label, at = struct.unpack('>Bc0Bc0', raw, at)
-    r.result = string.sub(raw, at)
+    r.state, r.hold, r.token, r.attempt, r.fingerprint, r.created, r.namespace, at = struct.unpack(HEAD, raw)
+    r.lease, r.window, r.label = struct.unpack(TAIL, raw, at)
+    r.lease_left = r.lease - now
+    if r.state == 'r' and r.lease == 0 then
+        r.lease_left = redis.call('PTTL', key) - r.window
+    end
     return r
 end
 
-local function store(key, r, ttl)
-    local raw = struct.pack(HEAD, r.state, r.hold, r.token, r.attempt, r.fingerprint, r.created, r.lease, r.finished)
-        .. struct.pack('>Bc0Bc0', #r.namespace, r.namespace, #r.label, r.label) .. r.result
+local function store(key, r, window, ttl)
+    local raw = struct.pack(HEAD, r.state, r.hold, r.token, r.attempt, r.fingerprint, r.created, #r.namespace, r.namespace)
+        .. struct.pack(TAIL, r.lease, window, #r.label, r.label)
     if ttl then
         redis.call('SET', key, raw, 'PX', ttl)
     else
@@ -32,14 +39,11 @@ end
 -- While a claim is open its record outlives the lease by a window, so that the count of attempts survives a crash;
 -- under hold it stays until someone resolves it.
 local function store_running(key, r, lease, window)
-    r.lease = now + lease
     if r.hold == 'h' then
-        store(key, r, nil)
+        r.lease = now + lease
+        store(key, r, window, nil)
     else
-        store(key, r, lease + window)
+        r.lease = 0
+        store(key, r, window, lease + window)
     end
-end
-
-local function owned(r, token)
-    return r and r.state == 'r' and r.token == token
 end

@@ -1,15 +1,20 @@
--- ARGV per key: token, window.
+-- ARGV per key: token, window, o to reopen (without a live claim) or - to hand one's own claim back.
 local function decide(key, packed)
-    local token, window = struct.unpack('>c8I8', packed)
+    local token, window, how = struct.unpack('>c8I8c1', packed)
     local r = load(key)
-    if not owned(r, token) then
+    if not r or r.token ~= token or r.state == 'd' then
         return 0
     end
-    if r.attempt == 1 then
+    local reopens = how == 'o'
+    local live = r.state == 'r' and r.lease_left > 0
+    if reopens and live or not reopens and r.state ~= 'r' then
+        return 0
+    end
+    if reopens or r.attempt == 1 then
         redis.call('DEL', key)
     else
-        r.state, r.attempt, r.finished = 'f', r.attempt - 1, now
-        store(key, r, window)
+        r.state, r.attempt = 'f', r.attempt - 1
+        store(key, r, window, window)
     end
     return 1
 end

@@ -2,7 +2,7 @@
 local function decide(key, packed)
     local token, lease, window = struct.unpack('>c8I8I8', packed)
     local r = load(key)
-    if not owned(r, token) then
+    if not r or r.state ~= 'r' or r.token ~= token then
         return 0
     end
     store_running(key, r, lease, window)

@@ -1,0 +1,1 @@
+"""The command line: `app` puts it together, `commands` has one file for each command, `demo` the demonstration."""

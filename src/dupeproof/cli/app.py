@@ -1,0 +1,86 @@
+"""All commands under one name, and how they end: 0 done, 1 not found or not proven, 2 wrong use or a store that is down."""
+
+import re
+from collections.abc import Sequence
+
+import typer
+
+from dupeproof.cli.commands.demo import demo
+from dupeproof.cli.commands.forget import forget
+from dupeproof.cli.commands.purge import purge
+from dupeproof.cli.commands.resolve import resolve
+from dupeproof.cli.commands.schema import schema
+from dupeproof.cli.commands.show import show
+from dupeproof.cli.commands.stats import stats
+from dupeproof.cli.commands.version import version
+from dupeproof.cli.output import NotFound, complain
+from dupeproof.errors import DupeproofError
+from dupeproof.stores.urls import redact
+
+app = typer.Typer(
+    name="dupeproof",
+    help="Make the effect happen once. Every command takes its store as a URL, or from DUPEPROOF_URL.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+TRY_IT = "Try it"
+A_KEY = "One key"
+THE_STORE = "The store"
+
+app.command(
+    rich_help_panel=TRY_IT,
+    epilog="Example: [bold]dupeproof demo --orders 1000 --out out[/]",
+)(demo)
+app.command(rich_help_panel=TRY_IT, epilog="Example: [bold]dupeproof version[/]")(version)
+app.command(
+    rich_help_panel=A_KEY,
+    epilog="Example: [bold]dupeproof show sqlite:///dedup.db charge:o-1 --namespace billing[/]",
+)(show)
+app.command(
+    rich_help_panel=A_KEY,
+    epilog="Example: [bold]dupeproof forget sqlite:///dedup.db charge:o-1 --namespace billing[/]",
+)(forget)
+app.command(
+    rich_help_panel=A_KEY,
+    epilog="Example: [bold]dupeproof resolve sqlite:///dedup.db charge:o-1 --namespace billing "
+    """--result '{"receipt": 17}'[/]""",
+)(resolve)
+app.command(
+    rich_help_panel=THE_STORE,
+    epilog="Example: [bold]dupeproof purge postgresql://app@localhost/shop --every 15m[/]",
+)(purge)
+app.command(
+    rich_help_panel=THE_STORE,
+    epilog="Example: [bold]dupeproof schema postgresql://owner@localhost/shop --apply[/]",
+)(schema)
+app.command(
+    rich_help_panel=THE_STORE,
+    epilog="Example: [bold]dupeproof stats redis://localhost:6379/0 --json[/]",
+)(stats)
+
+# typer brings a click of its own or uses the installed one, by version; this is the base of its errors in both.
+_CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+_URL = re.compile(r"[\w+.-]+://\S+")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out one command line; the exit code. Errors are one line, without a traceback and without a password."""
+    try:
+        code = app(args=list(arguments), prog_name="dupeproof", standalone_mode=False)
+    except NotFound as exc:
+        complain(str(exc))
+        return 1
+    except DupeproofError as exc:
+        complain(str(exc))
+        return 2
+    except typer.Abort:
+        return 130
+    except _CLICK_ERROR as exc:
+        # Not what click would print: that quotes arguments whole, and a URL may hold a password.
+        text = str(getattr(exc, "format_message", exc.__str__)())
+        complain(_URL.sub(lambda found: redact(found[0]), text) or "See dupeproof --help")
+        return 2
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,57 @@
+"""`dupeproof show`: one key as it stands."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from dupeproof import Once
+from dupeproof.cli.output import NotFound, say_json, say_pairs
+from dupeproof.cli.target import AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_and_key
+from dupeproof.guards.entries import Entry
+from dupeproof.keys.names import key_digest
+
+
+def show(
+    first: UrlOrKey = None,
+    second: KeyAfterUrl = None,
+    *,
+    namespace: Namespace = "default",
+    result: Annotated[bool, typer.Option("--result", help="Print the stored value too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is known of a key: its state, attempts, times. The stored value only with --result.
+
+    Exit code 1 when nothing is known.
+    """
+    url, key = url_and_key(first, second)
+    with Once(url, namespace=namespace) as once:
+        entry = once.get(key)
+    if entry is None:
+        raise NotFound(f"nothing is known of this key in namespace {namespace}")
+    facts = {"state": entry.state, "namespace": namespace, "digest": key_digest(namespace)(key).hex()[:12]}
+    facts |= _facts(entry)
+    if result and entry.state == "done":
+        facts["result"] = entry.result
+    if as_json:
+        say_json(facts)
+        return
+    if result and entry.state == "done":
+        facts["result"] = msgspec.json.encode(entry.result).decode()
+    say_pairs({name.replace("_", " "): value for name, value in facts.items()})
+
+
+def _facts(entry: Entry) -> dict[str, Any]:
+    """What there is to say; the stored value by its size alone."""
+    facts = {
+        "attempt": entry.attempt or None,
+        "created_at": entry.created_at,
+        "finished_at": entry.finished_at,
+        "expires_at": entry.expires_at,
+        "lease_left": entry.lease_left,
+        "error": entry.error,
+        "meta": entry.meta,
+        "codec": entry.codec,
+        "result_bytes": None if entry.stored is None else len(entry.stored),
+    }
+    return {name: value for name, value in facts.items() if value is not None}

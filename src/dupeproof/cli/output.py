@@ -1,0 +1,51 @@
+"""What commands print: results to standard output, everything else to standard error."""
+
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+out = Console()
+err = Console(stderr=True)
+
+
+class NotFound(Exception):
+    """There is nothing under this key. Exit code 1."""
+
+
+def complain(text: str) -> None:
+    err.print(" ".join(text.split()), style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def say_json(value: Any) -> None:
+    """One line that other programs read: never coloured, never wrapped."""
+    out.file.write(msgspec.json.encode(value).decode() + "\n")
+    out.file.flush()
+
+
+def say_pairs(pairs: dict[str, object]) -> None:
+    """Names and values under each other."""
+    table = Table.grid(padding=(0, 3))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for name, value in pairs.items():
+        table.add_row(name, _plain(value))
+    out.print(table, markup=False, highlight=False)
+
+
+def size(count: int) -> str:
+    amount = float(count)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:,.0f} {unit}" if unit == "bytes" else f"{amount:,.1f} {unit}"
+        amount /= 1024
+    return f"{amount:,.1f} TiB"
+
+
+def _plain(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,66 @@
+"""Which store, namespace and key a command is about; a mistyped one is an error, not a new empty store."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dupeproof.core.protocols import Store
+from dupeproof.errors import ConfigError
+from dupeproof.stores import open_store
+from dupeproof.stores.urls import parse_url
+
+VARIABLE = "DUPEPROOF_URL"
+
+Url = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="URL",
+        help=f"The store, such as sqlite:///dedup.db; {VARIABLE} where left out.",
+        show_default=False,
+    ),
+]
+UrlOrKey = Url
+"""Of `URL KEY` the URL may be left out, so a single word is the key; `url_and_key` sorts that out."""
+KeyAfterUrl = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="KEY",
+        help="The whole key, as `key_for` of a decorated function gives it.",
+        show_default=False,
+    ),
+]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NS", help="The namespace of the key.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+
+
+def chosen(url: str | None) -> str:
+    """The URL given, or the one of the environment."""
+    found = url or os.environ.get(VARIABLE)
+    if found:
+        return found
+    raise ConfigError(f"which store? Give its URL, such as sqlite:///dedup.db, or set {VARIABLE}")
+
+
+def url_and_key(first: str | None, second: str | None) -> tuple[str, str]:
+    if first is None or (second is None and "://" in first):
+        raise ConfigError("which key? Give it after the URL")
+    url, key = (None, first) if second is None else (first, second)
+    return existing(chosen(url)), key
+
+
+def existing(url: str) -> str:
+    """The URL of a store that is there already: looking must not make one."""
+    parsed = parse_url(url)
+    if parsed.scheme == "memory":
+        raise ConfigError("memory:// lives and dies inside one process; there is nothing to see from here")
+    if parsed.scheme == "sqlite":
+        path = Path(parsed.parts.path[1:])
+        if path.name and not path.exists():
+            raise ConfigError(f"there is no file {path}; `dupeproof schema {parsed} --apply` makes it")
+    return url
+
+
+def opened(url: str | None) -> Store:
+    return open_store(existing(chosen(url)))

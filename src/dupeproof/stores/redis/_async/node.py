@@ -1,0 +1,221 @@
+# No twin: one connection for all tasks here, one per thread in the sync counterpart.
+"""One Redis server: a single connection that all tasks of a loop share.
+
+What tasks ask for in one turn of the loop leaves in one write, and the answers come back in the order asked: that is
+all the coalescing Redis needs. A task that is cancelled leaves its answer to be dropped; the others do not notice.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from redis import exceptions as theirs
+
+from dupeproof.stores.redis.links import LinkOptions
+from dupeproof.stores.redis.resp import new_reader
+from dupeproof.stores.redis.targets import Address
+
+_MOST_WAITING = 20_000
+
+
+class _Batch:
+    """Several replies that one task waits for."""
+
+    __slots__ = ("count", "future", "replies")
+
+    def __init__(self, future: "asyncio.Future[list[Any]]", count: int) -> None:
+        self.future = future
+        self.count = count
+        self.replies: list[Any] = []
+
+
+class Link(asyncio.Protocol):
+    def __init__(self, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
+        self._loop = loop
+        self._timeout = timeout
+        self._reader = new_reader()
+        self._waiting: deque[asyncio.Future[Any] | _Batch] = deque()
+        self._outgoing: list[bytes] = []
+        self._transport: asyncio.Transport | None = None
+        self._progress = 0.0
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._room: asyncio.Future[None] | None = None
+        self._paused = False
+        self.lost = False
+
+    def ask(self, payload: bytes) -> "asyncio.Future[Any]":
+        future = self._loop.create_future()
+        self._send(payload, future)
+        return future
+
+    def ask_many(self, payload: bytes, count: int) -> "asyncio.Future[list[Any]]":
+        future: asyncio.Future[list[Any]] = self._loop.create_future()
+        self._send(payload, _Batch(future, count))
+        return future
+
+    async def room(self) -> None:
+        """Wait while too much is under way."""
+        while (self._paused or len(self._waiting) > _MOST_WAITING) and not self.lost:
+            if self._room is None:
+                self._room = self._loop.create_future()
+            await asyncio.shield(self._room)
+
+    @property
+    def is_full(self) -> bool:
+        return self._paused or len(self._waiting) > _MOST_WAITING
+
+    def close(self) -> None:
+        self._fail(theirs.ConnectionError("closed"))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._progress = self._loop.time()
+        reader, waiting = self._reader, self._waiting
+        reader.feed(data)
+        try:
+            while (reply := reader.gets()) is not False:
+                first = waiting[0]
+                if type(first) is _Batch:
+                    first.replies.append(reply)
+                    if len(first.replies) == first.count:
+                        waiting.popleft()
+                        _settle(first.future, first.replies)
+                else:
+                    waiting.popleft()
+                    _settle(first, reply)  # type: ignore[arg-type]
+        except (theirs.InvalidResponse, IndexError) as exc:
+            self._fail(
+                theirs.ConnectionError(f"the server sent what was not asked for: {type(exc).__name__}")
+            )
+        if self._room is not None and not self.is_full:
+            self._let_in()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        why = "the server closed it" if exc is None else type(exc).__name__
+        self._fail(theirs.ConnectionError(f"the connection broke: {why}"))
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._let_in()
+
+    def _send(self, payload: bytes, waiter: "asyncio.Future[Any] | _Batch") -> None:
+        if self.lost:
+            raise theirs.ConnectionError("the connection is gone")
+        if not self._waiting and self._watchdog is None:
+            self._progress = self._loop.time()
+            self._watchdog = self._loop.call_later(self._timeout, self._watch)
+        self._waiting.append(waiter)
+        if not self._outgoing:
+            self._loop.call_soon(self._flush)
+        self._outgoing.append(payload)
+
+    def _flush(self) -> None:
+        if self._outgoing and self._transport is not None and not self.lost:
+            payload = b"".join(self._outgoing)
+            self._outgoing.clear()
+            self._transport.write(payload)
+
+    def _watch(self) -> None:
+        """No answer for the length of the timeout while some are due: the server hangs."""
+        self._watchdog = None
+        if not self._waiting:
+            return
+        left = self._progress + self._timeout - self._loop.time()
+        if left <= 0:
+            self._fail(theirs.TimeoutError("no answer in time"))
+        else:
+            self._watchdog = self._loop.call_later(left, self._watch)
+
+    def _fail(self, error: Exception) -> None:
+        if self.lost:
+            return
+        self.lost = True
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        waiting, self._waiting = self._waiting, deque()
+        for waiter in waiting:
+            _settle(waiter.future if type(waiter) is _Batch else waiter, error)  # type: ignore[arg-type]
+        self._let_in()
+
+    def _let_in(self) -> None:
+        room, self._room = self._room, None
+        if room is not None and not room.done():
+            room.set_result(None)
+
+
+def _settle(future: "asyncio.Future[Any]", reply: Any) -> None:
+    if future.done():
+        return
+    if isinstance(reply, Exception):
+        future.set_exception(reply)
+    else:
+        future.set_result(reply)
+
+
+class AsyncNode:
+    """A server by its address, connected when first asked and again after a loss."""
+
+    def __init__(self, address: Address, options: LinkOptions) -> None:
+        self._address = address
+        self._options = options
+        self._link: Link | None = None
+        self._connecting: asyncio.Task[Link] | None = None
+
+    async def ask(self, payload: bytes) -> Any:
+        """The server's reply; its error, raised."""
+        link = self._link
+        if link is None or link.lost:
+            link = await self._connected()
+        if link.is_full:
+            await link.room()
+        return await link.ask(payload)
+
+    async def ask_many(self, payload: bytes, count: int) -> list[Any]:
+        """The replies to several commands; errors among them as values."""
+        link = self._link
+        if link is None or link.lost:
+            link = await self._connected()
+        if link.is_full:
+            await link.room()
+        return await link.ask_many(payload, count)
+
+    async def close(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    async def _connected(self) -> Link:
+        """All tasks that find no connection wait for the same new one."""
+        if self._connecting is None or self._connecting.done():
+            self._connecting = asyncio.create_task(self._connect())
+        return await asyncio.shield(self._connecting)
+
+    async def _connect(self) -> Link:
+        loop = asyncio.get_running_loop()
+        host, port = self._address
+        options = self._options
+        try:
+            async with asyncio.timeout(options.timeout):
+                _, link = await loop.create_connection(
+                    lambda: Link(loop, options.timeout),
+                    host,
+                    port,
+                    ssl=options.tls,
+                    server_hostname=host if options.tls is not None else None,
+                )
+                for command in options.greeting():
+                    await link.ask(command)
+        except TimeoutError:
+            raise theirs.TimeoutError("connecting took too long") from None
+        except OSError as exc:
+            raise theirs.ConnectionError(f"connecting failed: {type(exc).__name__}") from exc
+        self._link = link
+        return link

@@ -1,0 +1,158 @@
+"""Where the keys live: on one server, on the primary Sentinel names, or spread over a Cluster by hash tag.
+
+Not redis-py's clients for these: they repeat commands whose reply was lost, which would turn a mark of our own into a
+duplicate. With 64 hash tags the map of a Cluster is a table of 64 entries.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec.structs import replace
+from redis import exceptions as theirs
+
+from dupeproof.stores.redis._async.node import AsyncNode
+from dupeproof.stores.redis.layout import TAGS
+from dupeproof.stores.redis.links import LinkOptions
+from dupeproof.stores.redis.resp import pack
+from dupeproof.stores.redis.slots import served_by
+from dupeproof.stores.redis.targets import Address, Target
+
+_ASKED_IN_TURN = 4
+"""How many nodes may keep silent, one after the other, before the time of a call is used up."""
+
+
+class AsyncTopology(Protocol):
+    async def node_for(self, tag: int) -> AsyncNode: ...
+
+    async def refresh(self) -> None:
+        """Look again where things are, after an answer or a silence that says they moved."""
+        ...
+
+    async def primaries(self) -> Sequence[AsyncNode]: ...
+
+    async def close(self) -> None: ...
+
+
+def topology(target: Target) -> AsyncTopology:
+    if target.kind == "cluster":
+        return AsyncCluster(target.hosts, target.link)
+    if target.kind == "sentinel":
+        return AsyncWatched(target.hosts, target.service, target.link, target.sentinel_link)
+    return AsyncAlone(target.hosts[0], target.link)
+
+
+class AsyncAlone:
+    """One server."""
+
+    def __init__(self, address: Address, link: LinkOptions) -> None:
+        self._node = AsyncNode(address, link)
+
+    async def node_for(self, tag: int) -> AsyncNode:  # noqa: ARG002 - every tag lives here
+        return self._node
+
+    async def refresh(self) -> None:
+        """There is nowhere else to look."""
+
+    async def primaries(self) -> Sequence[AsyncNode]:
+        return [self._node]
+
+    async def close(self) -> None:
+        await self._node.close()
+
+
+class AsyncWatched:
+    """The primary of a group that Sentinels watch."""
+
+    def __init__(
+        self, sentinels: list[Address], name: str, link: LinkOptions, sentinel_link: LinkOptions
+    ) -> None:
+        asking = replace(sentinel_link, timeout=sentinel_link.timeout / len(sentinels))
+        self._sentinels = [AsyncNode(address, asking) for address in sentinels]
+        self._name = name.encode()
+        self._link = link
+        self._address: Address | None = None
+        self._node: AsyncNode | None = None
+
+    async def node_for(self, tag: int) -> AsyncNode:  # noqa: ARG002 - every tag lives on the primary
+        if self._node is None:
+            await self.refresh()
+        assert self._node is not None
+        return self._node
+
+    async def refresh(self) -> None:
+        failure: Exception = theirs.ConnectionError("no Sentinel knows a primary of this name")
+        for sentinel in self._sentinels:
+            try:
+                found = await sentinel.ask(pack(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", self._name))
+            except theirs.RedisError as exc:
+                failure = exc
+                continue
+            if found is not None:
+                await self._move((found[0].decode(), int(found[1])))
+                return
+        if self._node is None:
+            raise failure
+
+    async def _move(self, address: Address) -> None:
+        if address != self._address:
+            former, self._node = self._node, AsyncNode(address, self._link)
+            self._address = address
+            if former is not None:
+                await former.close()
+
+    async def primaries(self) -> Sequence[AsyncNode]:
+        return [await self.node_for(0)]
+
+    async def close(self) -> None:
+        for node in [*self._sentinels, *([] if self._node is None else [self._node])]:
+            await node.close()
+
+
+class AsyncCluster:
+    """The primaries of a Cluster, and which of them serves which tag."""
+
+    def __init__(self, hosts: list[Address], link: LinkOptions) -> None:
+        self._hosts = hosts
+        self._link = link
+        # Asked on connections of their own with little patience: a node that hangs must leave time for the next.
+        self._asking = replace(link, timeout=link.timeout / _ASKED_IN_TURN)
+        self._nodes: dict[Address, AsyncNode] = {}
+        self._routes: dict[int, Address] = {}
+
+    async def node_for(self, tag: int) -> AsyncNode:
+        if not self._routes:
+            await self.refresh()
+        return self.node(self._routes[tag])
+
+    def node(self, address: Address) -> AsyncNode:
+        return self._nodes.get(address) or self._nodes.setdefault(address, AsyncNode(address, self._link))
+
+    async def refresh(self) -> None:
+        """Ask the nodes we know, then those of the URL, for the first usable picture of the Cluster."""
+        deadline = time.monotonic() + self._link.timeout
+        failure: Exception | None = None
+        for address in dict.fromkeys([*self._routes.values(), *self._hosts]):
+            node = AsyncNode(address, self._asking)
+            try:
+                slots = await node.ask(pack(b"CLUSTER", b"SLOTS"))
+                self._routes = {tag: served_by(tag, slots, address) for tag in TAGS}
+            except theirs.RedisError as exc:
+                failure = exc
+            else:
+                return
+            finally:
+                await node.close()
+            if time.monotonic() > deadline:
+                break
+        if failure is not None and not self._routes:
+            raise failure
+
+    async def primaries(self) -> Sequence[AsyncNode]:
+        if not self._routes:
+            await self.refresh()
+        return [self.node(address) for address in sorted(set(self._routes.values()))]
+
+    async def close(self) -> None:
+        for node in self._nodes.values():
+            await node.close()

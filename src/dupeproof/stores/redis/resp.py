@@ -1,0 +1,56 @@
+"""The Redis protocol as bytes: commands packed by hand, replies read by hiredis, errors as redis-py names them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import hiredis
+from redis import exceptions as theirs
+
+_ERRORS: dict[str, type[Exception]] = {
+    "ASK": theirs.AskError,
+    "CLUSTERDOWN": theirs.ClusterDownError,
+    "LOADING": theirs.BusyLoadingError,
+    "MASTERDOWN": theirs.MasterDownError,
+    "MOVED": theirs.MovedError,
+    "NOAUTH": theirs.AuthenticationError,
+    "NOPERM": theirs.NoPermissionError,
+    "NOSCRIPT": theirs.NoScriptError,
+    "OOM": theirs.OutOfMemoryError,
+    "READONLY": theirs.ReadOnlyError,
+    "TRYAGAIN": theirs.TryAgainError,
+    "WRONGPASS": theirs.AuthenticationError,
+}
+
+
+def pack(*parts: bytes) -> bytes:
+    """One command, ready to be sent."""
+    return b"*%d\r\n" % len(parts) + b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in parts])
+
+
+def pack_call(sha: bytes, keys: list[bytes], args: list[bytes]) -> bytes:
+    """One EVALSHA."""
+    if len(keys) == 1 and len(args) == 1:
+        key, arg = keys[0], args[0]
+        return b"*5\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$1\r\n1\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
+            sha, len(key), key, len(arg), arg,
+        )  # fmt: skip
+    return pack(b"EVALSHA", sha, b"%d" % len(keys), *keys, *args)
+
+
+def pack_each(before: bytes, keys: Iterable[bytes], after: bytes) -> bytes:
+    """The same command for many keys of one length: what stands around them is packed once."""
+    return before + (after + before).join(keys) + after
+
+
+def new_reader() -> Any:
+    return hiredis.Reader(protocolError=theirs.InvalidResponse, replyError=_error)
+
+
+def _error(text: str) -> Exception:
+    code, _, rest = text.partition(" ")
+    known = _ERRORS.get(code)
+    if known is not None:
+        return known(rest)
+    if "max number of clients" in text:
+        return theirs.ConnectionError(text)
+    return theirs.ResponseError(text)

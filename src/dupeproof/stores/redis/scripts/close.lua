@@ -1,0 +1,18 @@
+-- Finish or fail. ARGV per key, three: the token and the state to reach; the window; the new tail of the record.
+-- Every guarded call passes here, so the record is not taken apart: its first part stays as it is.
+local answers = {}
+for i, key in ipairs(KEYS) do
+    local token, state = string.sub(ARGV[3 * i - 2], 1, 8), string.sub(ARGV[3 * i - 2], 9)
+    local raw = redis.call('GET', key)
+    if not raw or string.sub(raw, 3, 10) ~= token then
+        answers[i] = 0
+    elseif string.byte(raw, 1) == 114 then
+        local kept = string.sub(raw, 2, 39 + string.byte(raw, 39))
+        redis.call('SET', key, state .. kept .. ARGV[3 * i], 'PX', ARGV[3 * i - 1])
+        answers[i] = 1
+    else
+        -- The same again, after a lost reply.
+        answers[i] = string.sub(raw, 1, 1) == state and 1 or 0
+    end
+end
+return answers

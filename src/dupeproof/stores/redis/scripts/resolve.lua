@@ -1,0 +1,17 @@
+-- ARGV per key, three: the token found and the new one; the window; the new tail of the record.
+local function decide(key, tokens, window, tail)
+    local token, resolver = string.sub(tokens, 1, 8), string.sub(tokens, 9)
+    local r = load(key)
+    if not r or r.token ~= token or r.state == 'd' or (r.state == 'r' and r.lease_left > 0) then
+        return 0
+    end
+    local rest = string.sub(r.raw, 11, 39 + string.byte(r.raw, 39))
+    redis.call('SET', key, 'd' .. r.hold .. resolver .. rest .. tail, 'PX', window)
+    return 1
+end
+
+local answers = {}
+for i, key in ipairs(KEYS) do
+    answers[i] = decide(key, ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i])
+end
+return answers
