@@ -160,6 +160,15 @@ def _settle(future: "asyncio.Future[Any]", reply: Any) -> None:
         future.set_result(reply)
 
 
+async def _greet(link: Link, commands: list[bytes]) -> None:
+    try:
+        for command in commands:
+            await link.ask(command)
+    except BaseException:
+        link.close()  # refused or cut short, and nobody else knows of it
+        raise
+
+
 class AsyncNode:
     """A server by its address, connected when first asked and again after a loss."""
 
@@ -188,6 +197,7 @@ class AsyncNode:
         return await link.ask_many(payload, count)
 
     async def close(self) -> None:
+        self._connecting = None  # one that is under way finds out when it is done
         link, self._link = self._link, None
         if link is not None:
             link.close()
@@ -211,11 +221,13 @@ class AsyncNode:
                     ssl=options.tls,
                     server_hostname=host if options.tls is not None else None,
                 )
-                for command in options.greeting():
-                    await link.ask(command)
+                await _greet(link, options.greeting())
         except TimeoutError:
             raise theirs.TimeoutError("connecting took too long") from None
         except OSError as exc:
             raise theirs.ConnectionError(f"connecting failed: {type(exc).__name__}") from exc
+        if self._connecting is not asyncio.current_task():
+            link.close()
+            raise theirs.ConnectionError("closed while it was being connected")
         self._link = link
         return link
