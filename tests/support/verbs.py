@@ -113,6 +113,8 @@ def comparable(answer):
         fields = structs.asdict(record)
         for name in ("created_at", "lease_until", "finished_at", "expires_at"):
             fields[name] = (fields[name] == NEVER, fields[name] > now + LONG / 2)
+        # Redis does not read its clock for a claim that one command can decide.
+        fields.pop("created_at")
         # Whether a lease was long once does not matter when nobody runs any more.
         if record.state != "running":
             fields.pop("lease_until")
