@@ -20,19 +20,18 @@ WEIGHTS = {
 BATCHED = ("claim", "finish", "mark")
 
 
-def lasting():
-    """Most things last; a quarter is over at once."""
-    return random.choice([SHORT, LONG, LONG, LONG])
-
-
 def step():
     """One batch of one verb. Few keys and tokens, so that most verbs meet a record they can do something to."""
     [verb] = random.choices(list(WEIGHTS), list(WEIGHTS.values()))
     size = random.choice([1, 1, 1, 2, 3]) if verb in BATCHED else 1
-    return [(verb, random.choice("xxxy"), *details(verb)) for _ in range(size)]
+    # In a batch nothing is over at once: what is first in it would be, by the time the second is looked at.
+    durations = [LONG] if size > 1 else [SHORT, LONG, LONG, LONG]
+    return [
+        (verb, random.choice("xxxy"), *details(verb, lambda: random.choice(durations))) for _ in range(size)
+    ]
 
 
-def details(verb):
+def details(verb, lasting):
     token = random.choice(LETTERS)
     match verb:
         case "claim":
