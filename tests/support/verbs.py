@@ -17,7 +17,6 @@ WEIGHTS = {
     "claim": 9, "finish": 3, "resolve": 2, "fail": 4, "release": 2, "renew": 2, "mark": 3, "unmark": 2,
     "get": 2, "marks": 1, "forget": 1,
 }  # fmt: skip
-LASTING = [SHORT, LONG, LONG, LONG]
 BATCHED = ("claim", "finish", "mark")
 
 
@@ -25,10 +24,10 @@ def step():
     """One batch of one verb. Few keys and tokens, so that most verbs meet a record they can do something to."""
     [verb] = random.choices(list(WEIGHTS), list(WEIGHTS.values()))
     size = random.choice([1, 1, 1, 2, 3]) if verb in BATCHED else 1
-    # Inside a batch nobody pauses: a millisecond may be over or not when a key comes up again.
-    choices = LASTING if size == 1 else [LONG]
+    # In a batch nothing is over at once: what is first in it would be, by the time the second is looked at.
+    durations = [LONG] if size > 1 else [SHORT, LONG, LONG, LONG]
     return [
-        (verb, random.choice("xxxy"), *details(verb, lambda: random.choice(choices))) for _ in range(size)
+        (verb, random.choice("xxxy"), *details(verb, lambda: random.choice(durations))) for _ in range(size)
     ]
 
 

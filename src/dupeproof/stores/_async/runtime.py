@@ -4,7 +4,6 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 sleep = asyncio.sleep
@@ -13,21 +12,29 @@ sleep = asyncio.sleep
 class PerHome(Generic[T]):
     """One of a thing for each event loop that asks: connections made in one cannot be used from another."""
 
-    def __init__(self, make: Callable[[], T]) -> None:
+    def __init__(self, make: Callable[[], T], discard: Callable[[T], None]) -> None:
         self._make = make
-        self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, T] = WeakKeyDictionary()
+        self._discard = discard
+        self._made: dict[asyncio.AbstractEventLoop, T] = {}
 
     def get(self) -> T:
         loop = asyncio.get_running_loop()
         try:
             return self._made[loop]
         except KeyError:
+            self._sweep()
             made = self._made[loop] = self._make()
             return made
 
     def take(self) -> T | None:
         """What there is for this loop, to be closed; the next `get` makes it anew."""
+        self._sweep()
         return self._made.pop(asyncio.get_running_loop(), None)
+
+    def _sweep(self) -> None:
+        """A loop that has ended leaves its connections open: nobody was there to close them."""
+        for loop in [loop for loop in self._made if loop.is_closed()]:
+            self._discard(self._made.pop(loop))
 
 
 async def gather(works: Iterable[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:

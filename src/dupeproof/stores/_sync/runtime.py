@@ -17,7 +17,8 @@ _inherited: list[object] = []
 class PerHome(Generic[T]):
     """One of a thing for each process that asks: connections made before a fork cannot be used after it."""
 
-    def __init__(self, make: Callable[[], T]) -> None:
+    def __init__(self, make: Callable[[], T], discard: Callable[[T], None]) -> None:
+        del discard  # nothing is left behind in one process
         self._make = make
         self._made: T | None = None
         self._lock = threading.Lock()

@@ -40,7 +40,7 @@ class AsyncPostgresStore:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._pools = PerHome(lambda: AsyncPool(target))
+        self._pools = PerHome(lambda: AsyncPool(target), AsyncPool.close)
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         return rows.outcomes_of(await self._run("claim", rows.claim_columns(requests)))

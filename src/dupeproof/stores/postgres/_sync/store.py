@@ -41,7 +41,7 @@ class PostgresStore:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._pools = PerHome(lambda: Pool(target))
+        self._pools = PerHome(lambda: Pool(target), Pool.close)
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         return rows.outcomes_of(self._run("claim", rows.claim_columns(requests)))

@@ -24,7 +24,7 @@ class AsyncClient:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._places = PerHome(lambda: topology(target))
+        self._places = PerHome(lambda: topology(target), AsyncTopology.discard)
 
     async def send(
         self,

@@ -6,6 +6,7 @@ all the coalescing Redis needs. A task that is cancelled leaves its answer to be
 """
 
 import asyncio
+import socket
 from collections import deque
 from typing import Any
 
@@ -41,6 +42,7 @@ class Link(asyncio.Protocol):
         self._watchdog: asyncio.TimerHandle | None = None
         self._room: asyncio.Future[None] | None = None
         self._paused = False
+        self.socket: socket.socket | None = None
         self.lost = False
 
     def ask(self, payload: bytes) -> "asyncio.Future[Any]":
@@ -160,13 +162,23 @@ def _settle(future: "asyncio.Future[Any]", reply: Any) -> None:
         future.set_result(reply)
 
 
-async def _greet(link: Link, commands: list[bytes]) -> None:
-    try:
-        for command in commands:
-            await link.ask(command)
-    except BaseException:
-        link.close()  # refused or cut short, and nobody else knows of it
-        raise
+async def _connected_socket(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.socket:
+    """The first address of the host that takes the call."""
+    failure: OSError = OSError("the host has no address")
+    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, address)
+        except OSError as exc:
+            sock.close()
+            failure = exc
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise failure
 
 
 class AsyncNode:
@@ -197,10 +209,19 @@ class AsyncNode:
         return await link.ask_many(payload, count)
 
     async def close(self) -> None:
-        self._connecting = None  # one that is under way finds out when it is done
+        connecting, self._connecting = self._connecting, None
+        if connecting is not None and not connecting.done():
+            connecting.cancel()
+            await asyncio.wait([connecting])
         link, self._link = self._link, None
         if link is not None:
             link.close()
+
+    def discard(self) -> None:
+        """Close the socket under a loop that is gone; everything else went with it."""
+        link, self._link = self._link, None
+        if link is not None and link.socket is not None:
+            link.socket.close()
 
     async def _connected(self) -> Link:
         """All tasks that find no connection wait for the same new one."""
@@ -210,24 +231,33 @@ class AsyncNode:
 
     async def _connect(self) -> Link:
         loop = asyncio.get_running_loop()
-        host, port = self._address
-        options = self._options
         try:
-            async with asyncio.timeout(options.timeout):
-                _, link = await loop.create_connection(
-                    lambda: Link(loop, options.timeout),
-                    host,
-                    port,
-                    ssl=options.tls,
-                    server_hostname=host if options.tls is not None else None,
-                )
-                await _greet(link, options.greeting())
+            async with asyncio.timeout(self._options.timeout):
+                link = await self._greeted(loop, await _connected_socket(loop, *self._address))
         except TimeoutError:
             raise theirs.TimeoutError("connecting took too long") from None
         except OSError as exc:
             raise theirs.ConnectionError(f"connecting failed: {type(exc).__name__}") from exc
-        if self._connecting is not asyncio.current_task():
-            link.close()
-            raise theirs.ConnectionError("closed while it was being connected")
         self._link = link
+        return link
+
+    async def _greeted(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> Link:
+        options = self._options
+        try:
+            _, link = await loop.create_connection(
+                lambda: Link(loop, options.timeout),
+                sock=sock,
+                ssl=options.tls,
+                server_hostname=self._address[0] if options.tls is not None else None,
+            )
+        except BaseException:
+            sock.close()
+            raise
+        try:
+            link.socket = sock
+            for command in options.greeting():
+                await link.ask(command)
+        except BaseException:
+            link.close()
+            raise
         return link

@@ -33,6 +33,10 @@ class AsyncTopology(Protocol):
 
     async def close(self) -> None: ...
 
+    def discard(self) -> None:
+        """Let go of everything at once, when the loop it was made in is gone."""
+        ...
+
 
 def topology(target: Target) -> AsyncTopology:
     if target.kind == "cluster":
@@ -59,6 +63,9 @@ class AsyncAlone:
 
     async def close(self) -> None:
         await self._node.close()
+
+    def discard(self) -> None:
+        self._node.discard()
 
 
 class AsyncWatched:
@@ -105,8 +112,15 @@ class AsyncWatched:
         return [await self.node_for(0)]
 
     async def close(self) -> None:
-        for node in [*self._sentinels, *([] if self._node is None else [self._node])]:
+        for node in self._all():
             await node.close()
+
+    def discard(self) -> None:
+        for node in self._all():
+            node.discard()
+
+    def _all(self) -> list[AsyncNode]:
+        return [*self._sentinels, *([] if self._node is None else [self._node])]
 
 
 class AsyncCluster:
@@ -156,3 +170,7 @@ class AsyncCluster:
     async def close(self) -> None:
         for node in self._nodes.values():
             await node.close()
+
+    def discard(self) -> None:
+        for node in self._nodes.values():
+            node.discard()

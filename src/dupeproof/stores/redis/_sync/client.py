@@ -25,7 +25,7 @@ class Client:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._places = PerHome(lambda: topology(target))
+        self._places = PerHome(lambda: topology(target), Topology.discard)
 
     def send(
         self,

@@ -58,6 +58,11 @@ class Link:
     def close(self) -> None:
         self._socket.close()
 
+    def __del__(self) -> None:
+        # Forgetting to close is fine.
+        if hasattr(self, "_socket"):
+            self._socket.close()
+
     def _replies(self, count: int) -> list[Any]:
         reader = self._reader
         replies: list[Any] = []
@@ -79,6 +84,7 @@ class Node:
         self._address = address
         self._options = options
         self._idle: list[Link] = []
+        self._closed = False
 
     def ask(self, payload: bytes) -> Any:
         """The server's reply; its error, raised."""
@@ -96,12 +102,20 @@ class Node:
             # Half a conversation may be left on it: nobody else must read the rest.
             link.close()
             raise
-        self._idle.append(link)
+        if self._closed:
+            link.close()
+        else:
+            self._idle.append(link)
         return replies
 
     def close(self) -> None:
+        """Give up idle connections; those in use are given up by their users."""
+        self._closed = True
         while self._idle:
             self._idle.pop().close()
+
+    def discard(self) -> None:
+        self.close()
 
     def _taken(self) -> Link:
         while True:

@@ -38,14 +38,11 @@ class RedisStore:
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         answers: list[Outcome | None] = [None] * len(requests)
-        # A batch that mixes the two ways would decide a key that stands in it twice out of order.
-        mixed = any(request.terms.hold for request in requests)
-        quick = [] if mixed else range(len(requests))
-        if quick:
-            commands = [layout.claim_command(requests[index]) for index in quick]
-            replies = self._client.send(commands, [layout.tag(requests[index].key) for index in quick])
-            for index, reply in zip(quick, replies, strict=True):
-                answers[index] = layout.outcome_at_once(reply, requests[index])
+        # One that holds sends all to the script, so that of a key asked for twice the first one wins.
+        if requests and not any(request.terms.hold for request in requests):
+            commands = [layout.claim_command(request) for request in requests]
+            replies = self._client.send(commands, [layout.tag(request.key) for request in requests])
+            answers = [layout.outcome_at_once(*pair) for pair in zip(replies, requests, strict=True)]
         undecided = [index for index, answer in enumerate(answers) if answer is None]
         if undecided:
             found = self._call("claim", [requests[index] for index in undecided], layout.claim_args)

@@ -34,6 +34,10 @@ class Topology(Protocol):
 
     def close(self) -> None: ...
 
+    def discard(self) -> None:
+        """Let go of everything at once, when the loop it was made in is gone."""
+        ...
+
 
 def topology(target: Target) -> Topology:
     if target.kind == "cluster":
@@ -60,6 +64,9 @@ class Alone:
 
     def close(self) -> None:
         self._node.close()
+
+    def discard(self) -> None:
+        self._node.discard()
 
 
 class Watched:
@@ -106,8 +113,15 @@ class Watched:
         return [self.node_for(0)]
 
     def close(self) -> None:
-        for node in [*self._sentinels, *([] if self._node is None else [self._node])]:
+        for node in self._all():
             node.close()
+
+    def discard(self) -> None:
+        for node in self._all():
+            node.discard()
+
+    def _all(self) -> list[Node]:
+        return [*self._sentinels, *([] if self._node is None else [self._node])]
 
 
 class Cluster:
@@ -157,3 +171,7 @@ class Cluster:
     def close(self) -> None:
         for node in self._nodes.values():
             node.close()
+
+    def discard(self) -> None:
+        for node in self._nodes.values():
+            node.discard()
