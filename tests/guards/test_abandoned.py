@@ -167,6 +167,16 @@ def test_many_claims_are_kept_alive_at_once(durable_url):
         assert {once.get(f"k-{n}").attempt for n in range(20)} == {1}
 
 
+def test_a_claim_nobody_holds_any_more_is_not_kept_alive_by_the_heartbeat(durable_url):
+    with Once(durable_url, lease="100ms") as once:
+        claim = once.claim("k")
+        claim.acquire()
+        time.sleep(0.25)
+        assert once.get("k").state == "running"
+        del claim
+        eventually(lambda: once.get("k").state == "abandoned")
+
+
 def heartbeats() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "dupeproof-heartbeat"}
 

@@ -84,12 +84,16 @@ class Heartbeat:
                 if not woken and self._pulse.promise() is None:
                     self._thread = None
                     return
-            now = time.monotonic()
-            due = self._pulse.due(now)
-            if due and not self._renewed(due, now) and len(due) > 1:
-                # One key that cannot be reached must not cost the others their claims.
-                for claim in due:
-                    self._renewed([claim], now)
+            self._renew()
+
+    def _renew(self) -> None:
+        # In a function of its own: while the thread rests, no variable of it keeps a claim alive.
+        now = time.monotonic()
+        due = self._pulse.due(now)
+        if due and not self._renewed(due, now) and len(due) > 1:
+            # One key that cannot be reached must not cost the others their claims.
+            for claim in due:
+                self._renewed([claim], now)
 
     def _renewed(self, due: list[Beating], now: float) -> bool:
         try:
