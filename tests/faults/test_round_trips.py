@@ -117,6 +117,7 @@ def test_a_thousand_ids_cost_one_round_trip(proxy, cost, flavor):
         once.seen("before")
         for _ in range(2):
             _, trips = cost(lambda: once.fresh(ids))
-            assert trips <= 2  # the server may begin to answer before it has read it all
+            # Redis may begin to answer before it has read it all.
+            assert trips <= (2 if proxy.url.startswith("redis") else 1)
         assert cost(lambda: once.seen("one more")) == (1, 1)
         assert once.fresh(ids) == []

@@ -87,13 +87,15 @@ class Heartbeat:
             self._renew()
 
     def _renew(self) -> None:
-        # In a function of its own: while the thread rests, no variable of it keeps a claim alive.
+        # While the thread rests nothing of it may keep a claim alive: not a variable, nor one that a caught exception
+        # still remembers.
         now = time.monotonic()
         due = self._pulse.due(now)
         if due and not self._renewed(due, now) and len(due) > 1:
             # One key that cannot be reached must not cost the others their claims.
-            for claim in due:
-                self._renewed([claim], now)
+            while due:
+                self._renewed([due.pop()], now)
+        due.clear()
 
     def _renewed(self, due: list[Beating], now: float) -> bool:
         try:

@@ -149,7 +149,10 @@ async def _ask_sent(node: AsyncNode, command: bytes) -> Any:
     """The slot is being moved; its new node serves it only to those who say that they were sent."""
     _, reply = await node.ask_many(pack(b"ASKING") + command, 2)
     if isinstance(reply, Exception):
-        raise reply
+        try:
+            raise reply
+        finally:
+            del reply
     return reply
 
 

@@ -88,9 +88,14 @@ class Node:
 
     def ask(self, payload: bytes) -> Any:
         """The server's reply; its error, raised."""
-        reply = self.ask_many(payload, 1)[0]
+        [reply] = self.ask_many(payload, 1)
         if isinstance(reply, Exception):
-            raise reply
+            try:
+                raise reply
+            finally:
+                del (
+                    reply
+                )  # or the error and this frame would keep each other, and all callers' variables, alive
         return reply
 
     def ask_many(self, payload: bytes, count: int) -> list[Any]:
