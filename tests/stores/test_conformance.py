@@ -3,7 +3,12 @@
 import pytest
 
 from dupeproof.stores import open_async_store, open_store
-from dupeproof.testing.conformance import AsyncStoreConformance, StoreConformance
+from dupeproof.testing.conformance import (
+    AsyncStoreConformance,
+    AsyncWaitConformance,
+    StoreConformance,
+    WaitConformance,
+)
 
 
 class Sync(StoreConformance):
@@ -54,10 +59,10 @@ class Postgres:
         self.url = postgres_module_url
 
 
-class TestMemory(Memory, Sync): ...
+class TestMemory(Memory, Sync, WaitConformance): ...
 
 
-class TestAsyncMemory(Memory, Async): ...
+class TestAsyncMemory(Memory, Async, AsyncWaitConformance): ...
 
 
 class TestSQLite(SQLite, Sync): ...

@@ -7,7 +7,7 @@
 needs pytest; the async one also pytest-asyncio in auto mode.
 """
 
-from dupeproof.testing._async.conformance import AsyncStoreConformance
-from dupeproof.testing._sync.conformance import StoreConformance
+from dupeproof.testing._async.conformance import AsyncStoreConformance, AsyncWaitConformance
+from dupeproof.testing._sync.conformance import StoreConformance, WaitConformance
 
-__all__ = ["AsyncStoreConformance", "StoreConformance"]
+__all__ = ["AsyncStoreConformance", "AsyncWaitConformance", "StoreConformance", "WaitConformance"]

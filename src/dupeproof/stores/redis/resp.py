@@ -1,6 +1,5 @@
 """The Redis protocol as bytes: commands packed by hand, replies read by hiredis, errors as redis-py names them."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import hiredis
@@ -35,11 +34,6 @@ def pack_call(sha: bytes, keys: list[bytes], args: list[bytes]) -> bytes:
             sha, len(key), key, len(arg), arg,
         )  # fmt: skip
     return pack(b"EVALSHA", sha, b"%d" % len(keys), *keys, *args)
-
-
-def pack_each(before: bytes, keys: Iterable[bytes], after: bytes) -> bytes:
-    """The same command for many keys of one length: what stands around them is packed once."""
-    return before + (after + before).join(keys) + after
 
 
 def new_reader() -> Any:

@@ -33,7 +33,7 @@ async def after(milliseconds: int) -> None:
 
 
 class AsyncStoreCase:
-    """Override `make_store`, and `is_waitable` and friends where the store cannot do a thing."""
+    """Override `make_store`."""
 
     async def make_store(self) -> AsyncStore:
         """A store, empty or not; the suite uses random keys. It is closed after each test."""

@@ -1,8 +1,12 @@
 """The whole contract as one class to derive from: give it a store, and pytest runs every case on it."""
 
-from dupeproof.testing._async.batches import AsyncBatchCases, AsyncLifeCases, AsyncMarkCases
+from dupeproof.testing._async.batches import AsyncBatchCases, AsyncLifeCases, AsyncMarkCases, AsyncWaitCases
 from dupeproof.testing._async.claims import AsyncClaimCases
 
 
 class AsyncStoreConformance(AsyncClaimCases, AsyncBatchCases, AsyncMarkCases, AsyncLifeCases):
     """Derive, override `make_store`, and run pytest."""
+
+
+class AsyncWaitConformance(AsyncWaitCases):
+    """The same for the ability to wait without polling, where a store has it."""

@@ -34,7 +34,7 @@ def after(milliseconds: int) -> None:
 
 
 class StoreCase:
-    """Override `make_store`, and `is_waitable` and friends where the store cannot do a thing."""
+    """Override `make_store`."""
 
     def make_store(self) -> Store:
         """A store, empty or not; the suite uses random keys. It is closed after each test."""

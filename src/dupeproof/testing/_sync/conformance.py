@@ -1,9 +1,13 @@
 # Written by tools/twins.py from src/dupeproof/testing/_async/conformance.py; change that file instead.
 """The whole contract as one class to derive from: give it a store, and pytest runs every case on it."""
 
-from dupeproof.testing._sync.batches import BatchCases, LifeCases, MarkCases
+from dupeproof.testing._sync.batches import BatchCases, LifeCases, MarkCases, WaitCases
 from dupeproof.testing._sync.claims import ClaimCases
 
 
 class StoreConformance(ClaimCases, BatchCases, MarkCases, LifeCases):
     """Derive, override `make_store`, and run pytest."""
+
+
+class WaitConformance(WaitCases):
+    """The same for the ability to wait without polling, where a store has it."""
