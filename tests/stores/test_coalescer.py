@@ -39,9 +39,14 @@ class Tasks:
         self.gate.clear()
         tasks = [asyncio.create_task(self.coalescer([0]))]
         tasks += [asyncio.create_task(self.coalescer(call)) for call in calls]
-        while self.coalescer.waiting < len(calls):
-            await asyncio.sleep(0)
+        await _turns_until(lambda: self.coalescer.waiting == len(calls))
         return tasks
+
+
+async def _turns_until(holds):
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - of the loop's turns, which is what the coalescer counts in
+            await asyncio.sleep(0)
 
 
 class TestTasks:
@@ -120,8 +125,7 @@ class TestTasks:
         tasks.gate.set()
         await calls[0]
         tasks.gate.clear()
-        while len(tasks.sent) < 2:
-            await asyncio.sleep(0)
+        await _turns_until(lambda: len(tasks.sent) == 2)
         calls[1].cancel()
         await asyncio.sleep(0.01)
         assert calls[1].done() is not to_the_end
@@ -210,7 +214,7 @@ def _until(holds):
 def _answer(future):
     try:
         return future.result(10)
-    except BaseException as exc:  # noqa: BLE001 - the error is the answer
+    except BaseException as exc:
         return exc
 
 
