@@ -1,7 +1,7 @@
 """What all claims of one guard share, and the patience with which they speak to the store."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -10,7 +10,7 @@ from dupeproof.core.events import Listener, logger
 from dupeproof.core.protocols import AsyncStore, AsyncWaitable
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release
 from dupeproof.errors import StoreUnavailable
-from dupeproof.guards._async.runtime import Heartbeat, shielded, sleep
+from dupeproof.guards._async.runtime import Heartbeat, insisting, sleep
 from dupeproof.guards.results import DeadCall
 
 _FIRST_POLL = 0.005
@@ -23,12 +23,12 @@ class AsyncEngine:
     def __init__(
         self,
         store: AsyncStore,
-        listeners: Sequence[Listener],
+        listeners: Iterable[Listener],
         on_dead: Callable[[DeadCall], object] | None,
     ) -> None:
         self.store = store
         self.heartbeat = Heartbeat(store)
-        self.listeners = listeners
+        self.listeners = tuple(listeners)
         self.on_dead = on_dead
         self._waitable = store if isinstance(store, AsyncWaitable) else None
         self._left_over: list[Release] = []
@@ -56,7 +56,7 @@ class AsyncEngine:
     async def unask(self, request: ClaimRequest) -> None:
         """Interrupted before any work: hand back what may have been granted. If that fails, the lease is the bound."""
         try:
-            await shielded(self.store.release([_handing_back(request)]))
+            await insisting(lambda: self.store.release([_handing_back(request)]))
         except StoreUnavailable:
             logger.info("A claim that was interrupted could not be handed back; its lease will run out")
 
@@ -66,23 +66,31 @@ class AsyncEngine:
         Worth repeating: an effect that is not recorded may happen again. A value that the store will not take is
         recorded as done without it, for the same reason.
         """
+        try:
+            [ours] = await self.store.finish([change])
+        except StoreUnavailable as exc:
+            return await self._finish_again(change, exc)
+        return ours, change
+
+    async def _finish_again(self, change: Finish, error: StoreUnavailable) -> tuple[bool, Finish]:
         give_up = time.monotonic() + sum(_RETRIES)
-        for pause in (*_RETRIES, None):
+        for pause in _RETRIES:
+            if error.refused and change.codec != NOT_REPLAYABLE:
+                logger.warning(
+                    "A result was refused by the store, and is recorded as not replayable: %s", error
+                )
+                change = replace(change, codec=NOT_REPLAYABLE, result=b"")
+            elif time.monotonic() > give_up:
+                raise error
+            else:
+                await sleep(pause)
             try:
                 [ours] = await self.store.finish([change])
             except StoreUnavailable as exc:
-                if exc.refused and change.codec != NOT_REPLAYABLE:
-                    logger.warning(
-                        "A result was refused by the store, and is recorded as not replayable: %s", exc
-                    )
-                    change = replace(change, codec=NOT_REPLAYABLE, result=b"")
-                elif pause is None or time.monotonic() > give_up:
-                    raise
-                else:
-                    await sleep(pause)
+                error = exc
             else:
                 return ours, change
-        raise AssertionError
+        raise error
 
     async def fail(self, change: Fail) -> bool:
         """Worth repeating where it is the last attempt, which only the one who made it can tell the hook of."""

@@ -14,10 +14,11 @@ from dupeproof.core import outcomes
 from dupeproof.core.codecs import Codec, Unstorable
 from dupeproof.core.events import Event, Kind, logger, publish
 from dupeproof.core.policy import Policy
+from dupeproof.core.protocols import RunsHere
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release, Renew
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
 from dupeproof.guards._sync.engine import Engine
-from dupeproof.guards._sync.runtime import settle, shielded
+from dupeproof.guards._sync.runtime import settle
 from dupeproof.guards.entries import replay
 from dupeproof.guards.results import DeadCall
 from dupeproof.guards.tokens import new_token
@@ -26,35 +27,37 @@ from dupeproof.guards.tokens import new_token
 class Claim:
     """A claim on one key. `won` says whether the work is yours; if not, `result` is what it gave before."""
 
+    # What most claims never change is kept with the class: setting it on each costs as much as asking the store.
+    won = False
+    lost = False
+    guarded = True
+    """False when the store was down and the policy is to run anyway."""
+    attempt = 0
+    _done: outcomes.Done | None = None
+    _result: Any = None
+    _asked = False
+    _open = False
+    _closing = False
+
     def __init__(
         self,
         engine: Engine,
         policy: Policy,
-        *,
+        name: str,
+        codec: Codec,
+        returns: Any,
         key: str,
         digest: bytes,
-        name: str = "",
-        fingerprint: bytes = b"",
-        codec: Codec,
-        returns: Any = Any,
+        fingerprint: bytes,
     ) -> None:
         self._engine = engine
         self._policy = policy
-        self._key = key
         self._name = name
         self._codec = codec
         self._returns = returns
+        self._key = key
         self._request = ClaimRequest(digest, new_token(), policy.terms, fingerprint)
-        self._done: outcomes.Done | None = None
-        self._result: Any = None
-        self._asked = False
-        self._open = False
-        self._closing = False
-        self.won = False
-        self.lost = False
-        self.guarded = True
-        """False when the store was down and the policy is to run anyway."""
-        self.attempt = 0
+        self.beat = policy.beat
 
     @property
     def done(self) -> bool:
@@ -114,7 +117,17 @@ class Claim:
             self.won, self.guarded = True, False
             return
         if type(outcome) is outcomes.Won:
-            self._begin(outcome)
+            try:
+                self.won = self._open = True
+                self.attempt = outcome.attempt
+                self._engine.heartbeat.watch(self)
+                if self._engine.listeners:
+                    self._publish(Kind.TOOK_OVER if outcome.took_over else Kind.WON)
+            except BaseException:
+                # Interrupted between the grant and the work: nobody would ever finish this claim.
+                self._shut()
+                self._engine.unask(self._request)
+                raise
         elif type(outcome) is outcomes.Done:
             self._done = outcome
             self.attempt = outcome.attempt
@@ -122,16 +135,24 @@ class Claim:
         else:
             self._refuse(outcome)
 
+    def take_over(self, here: RunsHere, owner: Any) -> None:
+        """Go on for a call that owned the key by itself."""
+        here.hand_over(self._request, owner)
+        self._asked = self.won = self._open = True
+        self.attempt = 1
+
     def finish(self, value: Any) -> None:
         """Store the value. Raises `ClaimLost` if the key went to someone else meanwhile."""
         if not self.guarded:
             return
-        self._check_open()
+        if not self._open:
+            self._check_open()
         self._closing = True
         data, codec = self._encoded(value)
-        change = Finish(self._request.key, self.token, self._policy.terms.window, data, codec)
+        request = self._request
+        change = Finish(request.key, request.token, request.terms.window, data, codec)
         try:
-            ours, stored = shielded(self._engine.finish(change))
+            ours, stored = self._engine.finish(change)
         except StoreUnavailable:
             self._publish(Kind.STORE_DOWN)
             if self._policy.run_when_down:
@@ -146,7 +167,8 @@ class Claim:
                 f"{self._title()} was taken over before this run finished, so its result was not stored; "
                 "the handler took longer than its lease without being able to renew it"
             )
-        self._publish(Kind.FINISHED if stored.codec else Kind.NOT_REPLAYABLE)
+        if self._engine.listeners:
+            self._publish(Kind.FINISHED if stored.codec else Kind.NOT_REPLAYABLE)
 
     def fail(self, error: Exception) -> None:
         """Record that the work failed; the key may be claimed again, unless this was the last attempt."""
@@ -154,7 +176,7 @@ class Claim:
             return
         self._check_open()
         self._shut()
-        shielded(self._fail(error))
+        self._fail(error)
 
     def release(self) -> bool:
         """Hand the claim back because nothing was done. False when it was no longer yours."""
@@ -163,15 +185,11 @@ class Claim:
         self._shut()
         self.won = False
         change = Release(self._request.key, self.token, self._policy.terms.window)
-        [ours] = shielded(self._engine.store.release([change]))
+        [ours] = self._engine.store.release([change])
         self._publish(Kind.RELEASED if ours else Kind.LOST)
         return ours
 
     # What the heartbeat asks
-
-    @property
-    def lease(self) -> float:
-        return self._policy.terms.lease / 1_000
 
     @property
     def is_open(self) -> bool:
@@ -185,18 +203,6 @@ class Claim:
         if not self._closing:  # the answer to the finish will tell
             self.lost = True
             self._publish(Kind.LOST)
-
-    def _begin(self, won: outcomes.Won) -> None:
-        try:
-            self.won = self._open = True
-            self.attempt = won.attempt
-            self._engine.heartbeat.watch(self)
-            self._publish(Kind.TOOK_OVER if won.took_over else Kind.WON)
-        except BaseException:
-            # Interrupted between the grant and the work: nobody would ever finish this claim.
-            self._shut()
-            self._engine.unask(self._request)
-            raise
 
     def _refuse(self, outcome: outcomes.Outcome) -> None:
         match outcome:
@@ -222,7 +228,7 @@ class Claim:
                 self.attempt = attempt
                 self._publish(Kind.DEAD)
                 if newly:
-                    shielded(self._call_on_dead(None))
+                    self._call_on_dead(None)
                 raise Dead(f"{self._title()} used up its {attempt} attempts; reopen the key to try again")
 
     def _fail(self, error: Exception) -> None:
