@@ -6,6 +6,7 @@ same: this is the gap no store outside the effect's own transaction can close, a
 costs. After the finish, a done key.
 """
 
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -37,6 +38,7 @@ class AsyncClaim:
     _asked = False
     _open = False
     _closing = False
+    _since = (0.0, 0)
 
     def __init__(
         self,
@@ -98,23 +100,47 @@ class AsyncClaim:
             await self.fail(exc)
         else:
             # Cancelled or interrupted: the effect may have happened, so the claim is neither released nor failed.
-            self._shut()
+            self.shut()
             self._publish(Kind.ABANDONED)
 
     async def acquire(self) -> None:
         """Ask for the key. Raises unless it was won, or done before."""
+        request = self.begin()
+        engine = self._engine
+        known = None if engine.cache is None else engine.cache.find(request.key, request.fingerprint)
+        if known is not None:
+            await self.accept(known)
+            return
+        drops = 0 if engine.cache is None else engine.cache.drops
+        try:
+            if self._policy.wait:
+                outcome = await engine.ask_patiently(request, self._policy.wait)
+            else:
+                [outcome] = await engine.ask([request])
+        except StoreUnavailable as exc:
+            self.go_unguarded(exc)
+            return
+        if engine.cache is not None and type(outcome) is outcomes.Done:
+            await engine.learn(request.key, drops)
+        await self.accept(outcome)
+
+    def begin(self) -> ClaimRequest:
+        """What to ask the store; once."""
         if self._asked:
             raise ConfigError("a claim is good for one use; make another one with claim(key)")
         self._asked = True
-        try:
-            outcome = await self._engine.ask(self._request, self._policy.wait)
-        except StoreUnavailable as exc:
-            self._publish(Kind.STORE_DOWN)
-            if not self._policy.run_when_down:
-                raise
-            logger.warning("%s: running unguarded: %s", self._title(), exc)
-            self.won, self.guarded = True, False
-            return
+        return self._request
+
+    def go_unguarded(self, down: StoreUnavailable) -> None:
+        """The store did not answer: the policy says whether that is an error, or the work is done all the same."""
+        self._publish(Kind.STORE_DOWN)
+        if not self._policy.run_when_down:
+            raise down
+        logger.warning("%s: running unguarded: %s", self._title(), down)
+        self.won, self.guarded = True, False
+
+    async def accept(self, outcome: outcomes.Outcome) -> None:
+        """Take the store's answer. Raises unless it is won, or done before."""
         if type(outcome) is outcomes.Won:
             try:
                 self.won = self._open = True
@@ -124,8 +150,8 @@ class AsyncClaim:
                     self._publish(Kind.TOOK_OVER if outcome.took_over else Kind.WON)
             except BaseException:
                 # Interrupted between the grant and the work: nobody would ever finish this claim.
-                self._shut()
-                await self._engine.unask(self._request)
+                self.shut()
+                await self._engine.unask([self._request])
                 raise
         elif type(outcome) is outcomes.Done:
             self._done = outcome
@@ -144,21 +170,35 @@ class AsyncClaim:
         """Store the value. Raises `ClaimLost` if the key went to someone else meanwhile."""
         if not self.guarded:
             return
+        change = self.closing(value)
+        try:
+            [(ours, stored)] = await insisting(lambda: self._engine.finish([change]))
+        except StoreUnavailable:
+            if self.not_recorded():
+                raise
+            return
+        finally:
+            self.shut()
+        self.closed(ours, stored)
+
+    def closing(self, value: Any) -> Finish:
+        """What to tell the store of the value; from here on the heartbeat's opinion does not count."""
         if not self._open:
             self._check_open()
         self._closing = True
+        if self._engine.cache is not None:
+            self._since = time.monotonic(), self._engine.cache.drops
         data, codec = self._encoded(value)
         request = self._request
-        change = Finish(request.key, request.token, request.terms.window, data, codec)
-        try:
-            ours, stored = await insisting(lambda: self._engine.finish(change))
-        except StoreUnavailable:
-            self._publish(Kind.STORE_DOWN)
-            if self._policy.run_when_down:
-                return
-            raise
-        finally:
-            self._shut()
+        return Finish(request.key, request.token, request.terms.window, data, codec)
+
+    def not_recorded(self) -> bool:
+        """The store did not answer, so the result may not be stored. Whether the policy calls that an error."""
+        self._publish(Kind.STORE_DOWN)
+        return not self._policy.run_when_down
+
+    def closed(self, ours: bool, stored: Finish) -> None:
+        """Take the store's answer."""
         if not ours:
             if not self.lost:
                 self._publish(Kind.LOST)
@@ -166,6 +206,12 @@ class AsyncClaim:
                 f"{self._title()} was taken over before this run finished, so its result was not stored; "
                 "the handler took longer than its lease without being able to renew it"
             )
+        if self._engine.cache is not None and self.attempt == 1:
+            # Of a later attempt the fingerprint of the first counts, which only the store knows.
+            since, drops = self._since
+            done = outcomes.Done(stored.result, stored.codec, self.attempt)
+            until = since + stored.window / 1_000
+            self._engine.cache.keep(stored.key, self._request.fingerprint, done, until=until, drops=drops)
         if self._engine.listeners:
             self._publish(Kind.FINISHED if stored.codec else Kind.NOT_REPLAYABLE)
 
@@ -174,14 +220,14 @@ class AsyncClaim:
         if not self.guarded:
             return
         self._check_open()
-        self._shut()
+        self.shut()
         await shielded(self._fail(error))
 
     async def release(self) -> bool:
         """Hand the claim back because nothing was done. False when it was no longer yours."""
         if not self._open:
             return False
-        self._shut()
+        self.shut()
         self.won = False
         change = Release(self._request.key, self.token, self._policy.terms.window)
         [ours] = await insisting(lambda: self._engine.store.release([change]))
@@ -271,7 +317,8 @@ class AsyncClaim:
                 "this claim is not open: it was not won, or was finished, failed or released before"
             )
 
-    def _shut(self) -> None:
+    def shut(self) -> None:
+        """No longer to be kept alive, or closed a second time."""
         self._open = False
         self._engine.heartbeat.unwatch(self)
 

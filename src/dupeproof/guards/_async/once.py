@@ -26,13 +26,15 @@ from dupeproof.guards.options import (
     Call,
     FingerprintSpec,
     Key,
+    batches,
+    make_cache,
     resolve_store,
     value_fingerprint,
 )
 from dupeproof.guards.results import DeadCall, Result
 from dupeproof.keys.arguments import KeySpec
 from dupeproof.keys.fingerprints import call_digest
-from dupeproof.keys.names import check_key, check_namespace, key_digest
+from dupeproof.keys.names import check_key, check_keys, check_namespace, key_digest
 from dupeproof.stores import open_async_store
 
 P = ParamSpec("P")
@@ -46,6 +48,9 @@ class AsyncOnce:
 
     `window` is how long a finished key is remembered, counted from its completion; `lease` how long a claim lasts
     without a sign of life from its owner. Opening connections is left to the first use.
+
+    With `cache`, that many finished records are kept in this process, and their replays need no round trip. A `forget`
+    through another guard or process is then noticed after `cache_for` at the latest.
     """
 
     def __init__(
@@ -63,6 +68,8 @@ class AsyncOnce:
         on_store_down: OnStoreDown = "raise",
         events: Iterable[Listener] = (),
         codec: Codec | None = None,
+        cache: int = 0,
+        cache_for: Duration = "60s",
     ) -> None:
         self._policy = make_policy(
             namespace=check_namespace(namespace),
@@ -79,7 +86,7 @@ class AsyncOnce:
         self._digest = key_digest(namespace)
         self._store = resolve_store(store, open_async_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
-        self._engine = AsyncEngine(self._store, events, on_dead)
+        self._engine = AsyncEngine(self._store, events, on_dead, make_cache(cache, cache_for))
         self._marking = AsyncMarking(self._store, self._policy, self._engine.listeners)
         self._runner = AsyncRunner(self._engine, self._policy, self._digest, self._codec)
         quicken(self, self._marking)
@@ -143,6 +150,45 @@ class AsyncOnce:
         compared = call_digest(args, kwargs)
         return await self._runner.attempt(check_key(key), self._returns(fn), compared, fn, args, kwargs)
 
+    async def run_many(
+        self,
+        items: Iterable[T],
+        fn: Callable[[T], Awaitable[R]],
+        *,
+        key: Callable[[T], Key] | None = None,
+        fingerprint: bool = True,
+        batch: int = 100,
+    ) -> list[R]:
+        """Call `fn` for each item as `run(key(item), fn, item)` would, a batch of them claimed and finished in one go.
+
+        The values come back in order. If some items failed, or their keys could not be had, the others are done all
+        the same, and an `ExceptionGroup` tells of those; the values are there on the next call. A crash may repeat what
+        was done since the batch began, or in the last second of it: choose `batch` by how much of that you can bear.
+        """
+        results = await self.attempt_many(items, fn, key=key, fingerprint=fingerprint, batch=batch)
+        errors = [result.error for result in results if result.error is not None]
+        if errors:
+            raise ExceptionGroup(f"{len(errors)} of {len(results)} items have no value", errors)
+        return [result.value for result in results]
+
+    async def attempt_many(
+        self,
+        items: Iterable[T],
+        fn: Callable[[T], Awaitable[R]],
+        *,
+        key: Callable[[T], Key] | None = None,
+        fingerprint: bool = True,
+        batch: int = 100,
+    ) -> list[Result[R]]:
+        """Like `run_many`, with a result for each item: `.value` and `.replayed`, or its `.error`."""
+        returns = self._returns(fn)
+        results: list[Result[R]] = []
+        for chosen in batches(items, batch):
+            keys = check_keys(chosen if key is None else list(map(key, chosen)))
+            compared = [call_digest((item,), {}) if fingerprint else b"" for item in chosen]
+            results += await self._runner.attempt_many(keys, returns, compared, fn, chosen)
+        return results
+
     def claim(self, key: Key, *, fingerprint: object = None, returns: Any = Any) -> AsyncClaim:
         """The inline form: a context manager that finishes on leaving, and fails on an exception.
 
@@ -162,7 +208,9 @@ class AsyncOnce:
     async def forget(self, key: Key) -> bool:
         """Remove the key's record and mark, so that it is new. True when there was something."""
         text = check_key(key)
-        [known] = await self._store.forget([self._digest(text)])
+        digest = self._digest(text)
+        [known] = await self._store.forget([digest])
+        self._engine.drop(digest)
         return self._marking.forget_name(text) or known
 
     async def resolve(self, key: Key, result: object = None) -> bool:
@@ -181,6 +229,7 @@ class AsyncOnce:
         window = self._policy.terms.window
         change = Finish(digest, token, window, data, self._codec.name, resolver=os.urandom(8))
         [resolved] = await self._store.finish([change])
+        self._engine.drop(digest)
         return resolved
 
     async def reopen(self, key: Key) -> bool:

@@ -1,6 +1,6 @@
 """Runs functions under claims: what `run`, `attempt` and decorated functions have in common."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from dupeproof.core.codecs import Codec
@@ -8,11 +8,13 @@ from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
 from dupeproof.guards._async.claims import AsyncClaim
 from dupeproof.guards._async.engine import AsyncEngine
+from dupeproof.guards._async.many import AsyncBatch, failure
 from dupeproof.guards._async.runtime import settle
 from dupeproof.guards.options import own_ability
 from dupeproof.guards.results import Result
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class AsyncRunner:
@@ -49,6 +51,28 @@ class AsyncRunner:
         claim = self.claim(key, returns, fingerprint)
         value = await _perform(claim, fn, args, kwargs)
         return Result(value, replayed=claim.done, attempt=claim.attempt)
+
+    async def attempt_many(
+        self,
+        keys: Sequence[str],
+        returns: Any,
+        fingerprints: Sequence[bytes],
+        fn: Callable[[T], Awaitable[R]],
+        items: Sequence[T],
+    ) -> list[Result[R]]:
+        claims = [
+            self.claim(key, returns, compared) for key, compared in zip(keys, fingerprints, strict=True)
+        ]
+        batch = AsyncBatch(self._engine, self._policy, claims)
+        await batch.run(fn, items)
+        for place in batch.again:
+            try:
+                batch.results[place] = await self.attempt(
+                    keys[place], returns, fingerprints[place], fn, (items[place],), {}
+                )
+            except Exception as exc:  # noqa: BLE001 - it belongs to this item; the others go on
+                batch.results[place] = failure(exc, 0)
+        return [batch.results[place] for place in range(len(items))]
 
     async def run(
         self,

@@ -7,6 +7,7 @@ same: this is the gap no store outside the effect's own transaction can close, a
 costs. After the finish, a done key.
 """
 
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -38,6 +39,7 @@ class Claim:
     _asked = False
     _open = False
     _closing = False
+    _since = (0.0, 0)
 
     def __init__(
         self,
@@ -99,23 +101,47 @@ class Claim:
             self.fail(exc)
         else:
             # Cancelled or interrupted: the effect may have happened, so the claim is neither released nor failed.
-            self._shut()
+            self.shut()
             self._publish(Kind.ABANDONED)
 
     def acquire(self) -> None:
         """Ask for the key. Raises unless it was won, or done before."""
+        request = self.begin()
+        engine = self._engine
+        known = None if engine.cache is None else engine.cache.find(request.key, request.fingerprint)
+        if known is not None:
+            self.accept(known)
+            return
+        drops = 0 if engine.cache is None else engine.cache.drops
+        try:
+            if self._policy.wait:
+                outcome = engine.ask_patiently(request, self._policy.wait)
+            else:
+                [outcome] = engine.ask([request])
+        except StoreUnavailable as exc:
+            self.go_unguarded(exc)
+            return
+        if engine.cache is not None and type(outcome) is outcomes.Done:
+            engine.learn(request.key, drops)
+        self.accept(outcome)
+
+    def begin(self) -> ClaimRequest:
+        """What to ask the store; once."""
         if self._asked:
             raise ConfigError("a claim is good for one use; make another one with claim(key)")
         self._asked = True
-        try:
-            outcome = self._engine.ask(self._request, self._policy.wait)
-        except StoreUnavailable as exc:
-            self._publish(Kind.STORE_DOWN)
-            if not self._policy.run_when_down:
-                raise
-            logger.warning("%s: running unguarded: %s", self._title(), exc)
-            self.won, self.guarded = True, False
-            return
+        return self._request
+
+    def go_unguarded(self, down: StoreUnavailable) -> None:
+        """The store did not answer: the policy says whether that is an error, or the work is done all the same."""
+        self._publish(Kind.STORE_DOWN)
+        if not self._policy.run_when_down:
+            raise down
+        logger.warning("%s: running unguarded: %s", self._title(), down)
+        self.won, self.guarded = True, False
+
+    def accept(self, outcome: outcomes.Outcome) -> None:
+        """Take the store's answer. Raises unless it is won, or done before."""
         if type(outcome) is outcomes.Won:
             try:
                 self.won = self._open = True
@@ -125,8 +151,8 @@ class Claim:
                     self._publish(Kind.TOOK_OVER if outcome.took_over else Kind.WON)
             except BaseException:
                 # Interrupted between the grant and the work: nobody would ever finish this claim.
-                self._shut()
-                self._engine.unask(self._request)
+                self.shut()
+                self._engine.unask([self._request])
                 raise
         elif type(outcome) is outcomes.Done:
             self._done = outcome
@@ -145,21 +171,35 @@ class Claim:
         """Store the value. Raises `ClaimLost` if the key went to someone else meanwhile."""
         if not self.guarded:
             return
+        change = self.closing(value)
+        try:
+            [(ours, stored)] = self._engine.finish([change])
+        except StoreUnavailable:
+            if self.not_recorded():
+                raise
+            return
+        finally:
+            self.shut()
+        self.closed(ours, stored)
+
+    def closing(self, value: Any) -> Finish:
+        """What to tell the store of the value; from here on the heartbeat's opinion does not count."""
         if not self._open:
             self._check_open()
         self._closing = True
+        if self._engine.cache is not None:
+            self._since = time.monotonic(), self._engine.cache.drops
         data, codec = self._encoded(value)
         request = self._request
-        change = Finish(request.key, request.token, request.terms.window, data, codec)
-        try:
-            ours, stored = self._engine.finish(change)
-        except StoreUnavailable:
-            self._publish(Kind.STORE_DOWN)
-            if self._policy.run_when_down:
-                return
-            raise
-        finally:
-            self._shut()
+        return Finish(request.key, request.token, request.terms.window, data, codec)
+
+    def not_recorded(self) -> bool:
+        """The store did not answer, so the result may not be stored. Whether the policy calls that an error."""
+        self._publish(Kind.STORE_DOWN)
+        return not self._policy.run_when_down
+
+    def closed(self, ours: bool, stored: Finish) -> None:
+        """Take the store's answer."""
         if not ours:
             if not self.lost:
                 self._publish(Kind.LOST)
@@ -167,6 +207,12 @@ class Claim:
                 f"{self._title()} was taken over before this run finished, so its result was not stored; "
                 "the handler took longer than its lease without being able to renew it"
             )
+        if self._engine.cache is not None and self.attempt == 1:
+            # Of a later attempt the fingerprint of the first counts, which only the store knows.
+            since, drops = self._since
+            done = outcomes.Done(stored.result, stored.codec, self.attempt)
+            until = since + stored.window / 1_000
+            self._engine.cache.keep(stored.key, self._request.fingerprint, done, until=until, drops=drops)
         if self._engine.listeners:
             self._publish(Kind.FINISHED if stored.codec else Kind.NOT_REPLAYABLE)
 
@@ -175,14 +221,14 @@ class Claim:
         if not self.guarded:
             return
         self._check_open()
-        self._shut()
+        self.shut()
         self._fail(error)
 
     def release(self) -> bool:
         """Hand the claim back because nothing was done. False when it was no longer yours."""
         if not self._open:
             return False
-        self._shut()
+        self.shut()
         self.won = False
         change = Release(self._request.key, self.token, self._policy.terms.window)
         [ours] = self._engine.store.release([change])
@@ -272,7 +318,8 @@ class Claim:
                 "this claim is not open: it was not won, or was finished, failed or released before"
             )
 
-    def _shut(self) -> None:
+    def shut(self) -> None:
+        """No longer to be kept alive, or closed a second time."""
         self._open = False
         self._engine.heartbeat.unwatch(self)
 

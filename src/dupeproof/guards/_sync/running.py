@@ -1,7 +1,7 @@
 # Written by tools/twins.py from src/dupeproof/guards/_async/running.py; change that file instead.
 """Runs functions under claims: what `run`, `attempt` and decorated functions have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from dupeproof.core.codecs import Codec
@@ -9,11 +9,13 @@ from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
 from dupeproof.guards._sync.claims import Claim
 from dupeproof.guards._sync.engine import Engine
+from dupeproof.guards._sync.many import Batch, failure
 from dupeproof.guards._sync.runtime import settle
 from dupeproof.guards.options import own_ability
 from dupeproof.guards.results import Result
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Runner:
@@ -50,6 +52,28 @@ class Runner:
         claim = self.claim(key, returns, fingerprint)
         value = _perform(claim, fn, args, kwargs)
         return Result(value, replayed=claim.done, attempt=claim.attempt)
+
+    def attempt_many(
+        self,
+        keys: Sequence[str],
+        returns: Any,
+        fingerprints: Sequence[bytes],
+        fn: Callable[[T], R],
+        items: Sequence[T],
+    ) -> list[Result[R]]:
+        claims = [
+            self.claim(key, returns, compared) for key, compared in zip(keys, fingerprints, strict=True)
+        ]
+        batch = Batch(self._engine, self._policy, claims)
+        batch.run(fn, items)
+        for place in batch.again:
+            try:
+                batch.results[place] = self.attempt(
+                    keys[place], returns, fingerprints[place], fn, (items[place],), {}
+                )
+            except Exception as exc:  # noqa: BLE001 - it belongs to this item; the others go on
+                batch.results[place] = failure(exc, 0)
+        return [batch.results[place] for place in range(len(items))]
 
     def run(
         self,
