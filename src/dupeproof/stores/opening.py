@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dupeproof.core.protocols import AsyncStore, Store
 from dupeproof.errors import ConfigError
@@ -22,22 +23,32 @@ class Backend(Struct, frozen=True):
     module: str
     driver: str | None = None
     extra: str | None = None
-    coalesced: bool = False
-    """Whether concurrent calls leave as one batch: where each would pay for a commit of its own."""
+    coalesces_threads: bool = False
+    """Whether concurrent calls of threads leave as one batch: where each would pay for a commit or a wait of its own.
+    Not on a cluster, where one node that is slow or gone would hold up the keys of all others."""
+    coalesces_tasks: bool = False
+    """The same for tasks. On Redis their commands share a connection and leave together already."""
 
 
-_REDIS = Backend("dupeproof.stores.redis", driver="redis", extra="redis")
-_POSTGRES = Backend("dupeproof.stores.postgres", driver="psycopg", extra="postgres", coalesced=True)
+_REDIS = Backend("dupeproof.stores.redis", driver="redis", extra="redis", coalesces_threads=True)
+_REDIS_CLUSTER = replace(_REDIS, coalesces_threads=False)
+_POSTGRES = Backend(
+    "dupeproof.stores.postgres",
+    driver="psycopg",
+    extra="postgres",
+    coalesces_threads=True,
+    coalesces_tasks=True,
+)
 
 BACKENDS: dict[str, Backend] = {
     "memory": Backend("dupeproof.stores.memory"),
-    "sqlite": Backend("dupeproof.stores.sqlite", coalesced=True),
+    "sqlite": Backend("dupeproof.stores.sqlite", coalesces_threads=True, coalesces_tasks=True),
     "redis": _REDIS,
     "rediss": _REDIS,
     "redis+sentinel": _REDIS,
     "rediss+sentinel": _REDIS,
-    "redis+cluster": _REDIS,
-    "rediss+cluster": _REDIS,
+    "redis+cluster": _REDIS_CLUSTER,
+    "rediss+cluster": _REDIS_CLUSTER,
     "postgresql": _POSTGRES,
     "postgres": _POSTGRES,
 }
@@ -49,7 +60,7 @@ def open_store(url: str) -> Store:
         return TieredStore(open_store(tiers[0]), open_store(tiers[1]))  # type: ignore[arg-type]
     backend = _backend(url)
     store = _module(backend, url).open_sync(parse_url(url))
-    return CoalescingStore(store) if backend.coalesced else store
+    return CoalescingStore(store) if backend.coalesces_threads else store
 
 
 def open_async_store(url: str) -> AsyncStore:
@@ -58,7 +69,7 @@ def open_async_store(url: str) -> AsyncStore:
         return AsyncTieredStore(open_async_store(tiers[0]), open_async_store(tiers[1]))  # type: ignore[arg-type]
     backend = _backend(url)
     store = _module(backend, url).open_async(parse_url(url))
-    return AsyncCoalescingStore(store) if backend.coalesced else store
+    return AsyncCoalescingStore(store) if backend.coalesces_tasks else store
 
 
 def _tiers(url: str) -> tuple[str, str] | None:
