@@ -12,6 +12,7 @@ import uuid_utils
 from dupeproof.errors import ConfigError, KeyInvalid, KeyMissing
 from dupeproof.keys.scalars import EXACT
 
+Key = str | int | UUID
 MAX_KEY_BYTES = 4096
 DIGEST_SIZE = 16
 

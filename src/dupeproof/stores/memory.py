@@ -27,6 +27,7 @@ from dupeproof.core.records import (
     Renew,
     Stats,
 )
+from dupeproof.core.sequences import Number, Row, SequenceStats, Verdict, decide
 from dupeproof.core.states import State
 from dupeproof.errors import ConfigError
 from dupeproof.stores.urls import StoreURL
@@ -43,6 +44,7 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._records: dict[bytes, Record] = {}
         self._marks: dict[bytes, tuple[int, Mark]] = {}
+        self._rows: dict[bytes, Row] = {}
         self._waiters: dict[bytes, list[Callable[[], object]]] = {}
         self._sweep_at = _FIRST_SWEEP
 
@@ -132,6 +134,23 @@ class MemoryStore:
             None if known is None or known[0] <= now else FoundMark(known[1].meta, known[0])
             for known in found
         ]
+
+    def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        verdicts = []
+        with self._lock:
+            for number in numbers:
+                verdict, changed = decide(self._rows.get(number.key), number)
+                verdicts.append(verdict)
+                if changed is not None:
+                    self._rows[number.key] = changed
+        return verdicts
+
+    def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        with self._lock:
+            return [self._rows.pop(key, None) is not None for key in keys]
+
+    def sequences(self) -> SequenceStats:
+        return SequenceStats(producers=len(self._rows))
 
     def purge(self, limit: int) -> int:
         with self._lock:
@@ -255,6 +274,15 @@ class AsyncMemoryStore:
 
     async def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
         return self._memory.marks(keys)
+
+    async def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        return self._memory.advance(numbers)
+
+    async def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        return self._memory.retire(keys)
+
+    async def sequences(self) -> SequenceStats:
+        return self._memory.sequences()
 
     async def purge(self, limit: int) -> int:
         return self._memory.purge(limit)

@@ -1,13 +1,17 @@
 """From a URL to a store, with the extra to install in the error when a driver is missing."""
 
+import inspect
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from dupeproof.core.protocols import AsyncStore, Store
 from dupeproof.errors import ConfigError
 from dupeproof.stores.urls import parse_url, redact
+
+StoreT = TypeVar("StoreT", Store, AsyncStore)
 
 
 class Backend(Struct, frozen=True):
@@ -42,6 +46,21 @@ def open_store(url: str) -> Store:
 def open_async_store(url: str) -> AsyncStore:
     """The async store for a URL. Needs no running loop."""
     store: AsyncStore = _module(url).open_async(parse_url(url))
+    return store
+
+
+def resolve_store(store: str | StoreT, opener: Callable[[str], StoreT], *, is_async: bool) -> StoreT:
+    """A URL opened, or a store of the right kind as it is."""
+    if isinstance(store, str):
+        return opener(store)
+    claim = getattr(store, "claim", None)
+    if claim is None:
+        raise ConfigError(f"expected a store URL or a store, got {type(store).__name__}")
+    if inspect.iscoroutinefunction(claim) is not is_async:
+        kind = "sync" if is_async else "async"
+        raise ConfigError(
+            f"{type(store).__name__} is {kind}; give it to the {kind} class, or pass a URL here"
+        )
     return store
 
 

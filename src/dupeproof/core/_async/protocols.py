@@ -24,6 +24,7 @@ from dupeproof.core.records import (
     Renew,
     Stats,
 )
+from dupeproof.core.sequences import Number, SequenceStats, Verdict
 
 
 class AsyncStore(Protocol):
@@ -85,6 +86,21 @@ class AsyncSeenSet(Protocol):
         ...
 
     async def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]: ...
+
+
+@runtime_checkable
+class AsyncSequenced(Protocol):
+    """Ability: one row per producer that tells which of its numbers came."""
+
+    async def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        """Decide each by `core.sequences.decide`, in the order given. Must not be repeated after a lost reply."""
+        ...
+
+    async def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        """Remove the rows of producers; True where there was one."""
+        ...
+
+    async def sequences(self) -> SequenceStats: ...
 
 
 @runtime_checkable

@@ -25,6 +25,7 @@ from dupeproof.core.records import (
     Renew,
     Stats,
 )
+from dupeproof.core.sequences import Number, SequenceStats, Verdict
 
 
 class Store(Protocol):
@@ -86,6 +87,21 @@ class SeenSet(Protocol):
         ...
 
     def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]: ...
+
+
+@runtime_checkable
+class Sequenced(Protocol):
+    """Ability: one row per producer that tells which of its numbers came."""
+
+    def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        """Decide each by `core.sequences.decide`, in the order given. Must not be repeated after a lost reply."""
+        ...
+
+    def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        """Remove the rows of producers; True where there was one."""
+        ...
+
+    def sequences(self) -> SequenceStats: ...
 
 
 @runtime_checkable
