@@ -1,7 +1,47 @@
 """Little memory, stated error: Bloom filters, compact sets and sequence numbers instead of a record per id."""
 
-from dupeproof.core.sequences import Verdict
-from dupeproof.filters._async.sequence import AsyncSequenceGuard
-from dupeproof.filters._sync.sequence import SequenceGuard
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["AsyncSequenceGuard", "SequenceGuard", "Verdict"]
+from dupeproof.core.sequences import Verdict
+from dupeproof.errors import ConfigError
+from dupeproof.filters._async.in_front import AsyncInFront
+from dupeproof.filters._async.sequence import AsyncSequenceGuard
+from dupeproof.filters._sync.in_front import InFront
+from dupeproof.filters._sync.sequence import SequenceGuard
+from dupeproof.filters.stats import FilterStats
+
+if TYPE_CHECKING:
+    from dupeproof.filters.bloom import Bloom
+    from dupeproof.filters.rotating import RotatingBloom
+
+_EXTRAS = {
+    "Bloom": ("bloom", "bloom", "fastbloom_rs"),
+    "RotatingBloom": ("rotating", "bloom", "fastbloom_rs"),
+}
+"""What needs more than dupeproof itself: its module, the extra to install, and the package that brings."""
+
+__all__ = [
+    "AsyncInFront",
+    "AsyncSequenceGuard",
+    "Bloom",
+    "FilterStats",
+    "InFront",
+    "RotatingBloom",
+    "SequenceGuard",
+    "Verdict",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXTRAS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, extra, package = _EXTRAS[name]
+    try:
+        return getattr(import_module(f"{__name__}.{module}"), name)
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").partition(".")[0] != package:
+            raise
+        raise ConfigError(
+            f'{name} needs {package}, which is not installed; run: pip install "dupeproof[{extra}]"'
+        ) from exc

@@ -181,6 +181,20 @@ class AsyncOnce:
 
     # Looking and mending
 
+    async def known(self, keys: Iterable[Key]) -> list[bool]:
+        """Whether each key is seen or done, in order. Looks only: a key not known now may be by the time you mark it."""
+        digests = [self._digest(check_key(key)) for key in keys]
+        found: list[bool] = []
+        for start in range(0, len(digests), _BATCH):
+            part = digests[start : start + _BATCH]
+            records = await self._store.get(part)
+            marks = [None] * len(part) if self._seen_set is None else await self._seen_set.marks(part)
+            found += [
+                mark is not None or (each is not None and each.record.state is State.DONE)
+                for each, mark in zip(records, marks, strict=True)
+            ]
+        return found
+
     async def get(self, key: Key) -> Entry | None:
         """The key as it stands; None when nothing is known of it."""
         digest = self._digest(check_key(key))
