@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dupeproof.errors import KeyInvalid, KeyMissing
 from dupeproof.keys import check_key, key_digest
+from dupeproof.keys.names import check_keys
 
 IDENTIFIER = "12345678-1234-5678-1234-567812345678"
 
@@ -97,3 +98,22 @@ def test_a_digest_does_not_depend_on_the_keys_before_it():
 
 def test_the_digest_of_a_key_never_changes():
     assert key_digest("billing")("charge:o-1").hex() == "b29c5459168ede29aa88bd7232d357fc"
+
+
+PLAIN = st.text("abc -0", max_size=5)
+ODD = st.one_of(
+    st.text(max_size=5), st.integers(), st.uuids(), st.none(), st.just("x" * 4097), st.just(Name("n"))
+)
+
+
+@given(st.lists(st.one_of(PLAIN, PLAIN, PLAIN, ODD)))
+def test_many_keys_are_checked_as_one_by_one(keys):
+    try:
+        wanted = [check_key(key) for key in keys]
+    except KeyInvalid as exc:
+        with pytest.raises(type(exc)):
+            check_keys(keys)
+    else:
+        found = check_keys(iter(keys))
+        assert found == wanted
+        assert all(type(text) is str for text in found)

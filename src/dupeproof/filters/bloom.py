@@ -8,8 +8,7 @@ from dupeproof.filters import snapshots
 from dupeproof.filters.bits import error_rate as current_error_rate
 from dupeproof.filters.bits import make_bits, probe, restored_bits, size
 from dupeproof.filters.local import LocalFilter
-from dupeproof.filters.locks import Lock
-from dupeproof.filters.options import MOST_IDS, Acceptance, OnceOver, check_error_rate, whole
+from dupeproof.filters.options import MOST_IDS, Acceptance, check_error_rate, whole
 from dupeproof.filters.stats import FilterStats
 
 
@@ -23,9 +22,7 @@ class Bloom(LocalFilter):
     def __init__(self, capacity: int, error_rate: float = 0.001, *, accept_errors: bool = False) -> None:
         self._capacity = whole(capacity, "capacity", most=MOST_IDS)
         self._error_rate = check_error_rate(error_rate)
-        self._acceptance = Acceptance(accept_errors, error_rate)
-        self._over = OnceOver()
-        self._lock = Lock()
+        super().__init__(Acceptance(accept_errors, error_rate))
         self._bits = make_bits(capacity, error_rate)
         self._added = 0
 

@@ -12,8 +12,7 @@ from dupeproof.filters import snapshots
 from dupeproof.filters.bits import Bits, make_bits, probe, restored_bits, size
 from dupeproof.filters.bits import error_rate as current_error_rate
 from dupeproof.filters.local import LocalFilter
-from dupeproof.filters.locks import Lock
-from dupeproof.filters.options import MOST_IDS, Acceptance, OnceOver, check_error_rate, whole
+from dupeproof.filters.options import MOST_IDS, Acceptance, check_error_rate, whole
 from dupeproof.filters.stats import FilterStats
 
 _FEWEST, _MOST = 2, 16
@@ -53,7 +52,7 @@ class RotatingBloom(LocalFilter):
         self._capacity = whole(capacity, "capacity", most=MOST_IDS)
         self._window = milliseconds(window, name="window")
         self._error_rate = check_error_rate(error_rate)
-        self._acceptance = Acceptance(accept_errors, error_rate)
+        super().__init__(Acceptance(accept_errors, error_rate))
         self._count = whole(generations, "generations", most=_MOST)
         if generations < _FEWEST:
             raise ConfigError("generations must be at least 2: one in use and one that is remembered")
@@ -61,8 +60,7 @@ class RotatingBloom(LocalFilter):
         self._span = math.ceil(self._window / (generations - 1))
         self._clock = clock
         self._now = clock()
-        self._over = OnceOver()
-        self._lock = Lock()
+        self._unchanged_until = self._now
         self._generations: tuple[_Generation, ...] = ()
         """From the oldest to the one in use."""
 
@@ -168,6 +166,8 @@ class RotatingBloom(LocalFilter):
         """Close what is full or has had its time, drop what is over, have one open; the moment that was judged by."""
         now = self._now = max(self._now, self._clock())
         for current in self._generations[-1:]:
+            if now < self._unchanged_until and current.added < self._share:
+                return now
             if current.added >= self._share or now - current.opened >= self._span:
                 # Nobody may have looked for long; its time was over all the same.
                 current.closed = min(now, current.opened + self._span)
@@ -175,6 +175,8 @@ class RotatingBloom(LocalFilter):
         if not kept or kept[-1].closed is not None:
             kept.append(_Generation(make_bits(self._share, self._error_rate / self._count), now))
         self._generations = tuple(kept)
+        ends = [each.closed + self._window for each in kept if each.closed is not None]
+        self._unchanged_until = min([*ends, kept[-1].opened + self._span])
         return now
 
 
