@@ -12,19 +12,25 @@ from dupeproof.filters._sync.sequence import SequenceGuard
 from dupeproof.filters.stats import FilterStats
 
 if TYPE_CHECKING:
+    from dupeproof.filters._async.compact import AsyncCompactSeen
+    from dupeproof.filters._sync.compact import CompactSeen
     from dupeproof.filters.bloom import Bloom
     from dupeproof.filters.rotating import RotatingBloom
 
 _EXTRAS = {
+    "AsyncCompactSeen": ("_async.compact", "redis", "redis"),
+    "CompactSeen": ("_sync.compact", "redis", "redis"),
     "Bloom": ("bloom", "bloom", "fastbloom_rs"),
     "RotatingBloom": ("rotating", "bloom", "fastbloom_rs"),
 }
 """What needs more than dupeproof itself: its module, the extra to install, and the package that brings."""
 
 __all__ = [
+    "AsyncCompactSeen",
     "AsyncInFront",
     "AsyncSequenceGuard",
     "Bloom",
+    "CompactSeen",
     "FilterStats",
     "InFront",
     "RotatingBloom",
