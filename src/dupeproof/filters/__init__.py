@@ -13,14 +13,18 @@ from dupeproof.filters.stats import FilterStats
 
 if TYPE_CHECKING:
     from dupeproof.filters._async.compact import AsyncCompactSeen
+    from dupeproof.filters._async.redis_bloom import AsyncRedisBloom
     from dupeproof.filters._sync.compact import CompactSeen
+    from dupeproof.filters._sync.redis_bloom import RedisBloom
     from dupeproof.filters.bloom import Bloom
     from dupeproof.filters.rotating import RotatingBloom
 
 _EXTRAS = {
     "AsyncCompactSeen": ("_async.compact", "redis", "redis"),
     "CompactSeen": ("_sync.compact", "redis", "redis"),
+    "AsyncRedisBloom": ("_async.redis_bloom", "redis", "redis"),
     "Bloom": ("bloom", "bloom", "fastbloom_rs"),
+    "RedisBloom": ("_sync.redis_bloom", "redis", "redis"),
     "RotatingBloom": ("rotating", "bloom", "fastbloom_rs"),
 }
 """What needs more than dupeproof itself: its module, the extra to install, and the package that brings."""
@@ -28,11 +32,13 @@ _EXTRAS = {
 __all__ = [
     "AsyncCompactSeen",
     "AsyncInFront",
+    "AsyncRedisBloom",
     "AsyncSequenceGuard",
     "Bloom",
     "CompactSeen",
     "FilterStats",
     "InFront",
+    "RedisBloom",
     "RotatingBloom",
     "SequenceGuard",
     "Verdict",
