@@ -1,6 +1,7 @@
 """The one decision on a number, against a model that forgets nothing; and every store against the decision."""
 
 import asyncio
+import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -109,6 +110,19 @@ async def test_of_many_at_once_each_number_is_fresh_for_one(url):
     answers = await asyncio.gather(*(store.advance(wanted) for _ in range(4)))
     for verdicts in zip(*answers, strict=True):
         assert sorted(verdicts) == [Verdict.DUPLICATE] * 3 + [Verdict.FRESH]
+    await store.close()
+
+
+@on(*EVERY)
+async def test_batches_that_meet_in_any_order_all_come_through(url):
+    store = open_async_store(url)
+    names = [f"{n:02}" for n in range(30)]
+    first, rest = numbers([(name, 0, 0, 64) for name in names[::2]]), range(1, 7)
+    await store.advance(first)  # half of them are known already
+    batches = [numbers([(name, 0, n, 64) for name in random.sample(names, len(names))]) for n in rest]
+    answers = await asyncio.gather(*(store.advance(batch) for batch in batches))
+    assert all(verdict is Verdict.FRESH for verdicts in answers for verdict in verdicts)
+    assert (await store.sequences()).producers == 30
     await store.close()
 
 
