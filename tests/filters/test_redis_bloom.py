@@ -23,7 +23,7 @@ both = on("redis", "redis_cluster")
 def fake_url():
     """A server in this process that knows the commands of the module; not a Redis."""
     server = fakeredis.TcpFakeServer(("127.0.0.1", 0))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield f"redis://127.0.0.1:{server.server_address[1]}/0"
     server.shutdown()

@@ -49,7 +49,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 2_000), st.lists(st.integers(0, 30), m
 @given(STEPS, st.integers(2, 6), st.integers(1, 40))
 def test_at_any_pace_an_id_is_remembered_no_shorter_and_no_longer_than_stated(steps, generations, capacity):
     clock = Hand()
-    bloom = RotatingBloom(capacity, WINDOW / 1_000, 1e-6, generations=generations, clock=clock)
+    bloom = RotatingBloom(capacity, WINDOW / 1_000, 1e-4, generations=generations, clock=clock)
     longest = WINDOW + -(-WINDOW // (generations - 1))
     added = {}
     for pause, ids in steps:
