@@ -32,6 +32,7 @@ local function open(opened, ids)
 end
 
 -- `ids`: what the generation holds; the next is made for as many as would have come in a whole span, up to four times.
+-- If the clock was set back, the next one begins just after this one, and is used until the clock has caught up.
 local function close(ids)
     local age = math.max(1, math.min(now - current.opened, span))
     current.closed = current.opened + age
@@ -87,7 +88,6 @@ if verb == 'add' then
     if not current then
         open(now, expected / 2)
     end
-    now = math.max(now, current.opened)  -- a clock that was set back stands still here until it has caught up
     if now - current.opened >= span then
         local looked_at, ids = math.min(current.sets, 16), 0
         for number = 0, looked_at - 1 do
