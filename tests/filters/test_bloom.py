@@ -168,13 +168,22 @@ def test_accept_errors_takes_only_yes_or_no():
         Bloom(10, accept_errors="yes")
 
 
-def test_without_the_extra_the_error_names_it():
-    code = (
-        "import sys; sys.modules['fastbloom_rs'] = None\n"
-        "from dupeproof.filters import SequenceGuard, InFront\n"
-        "from dupeproof import ConfigError\n"
-        "try:\n    from dupeproof.filters import Bloom\n"
-        "except ConfigError as exc:\n    print(exc)"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert 'pip install "dupeproof[bloom]"' in run.stdout
+WITHOUT = """
+import sys
+sys.modules["fastbloom_rs"] = sys.modules["redis"] = sys.modules["hiredis"] = sys.modules["psycopg"] = None
+from dupeproof import ConfigError, filters
+for name in filters.__all__:
+    try:
+        getattr(filters, name)
+    except ConfigError as exc:
+        print(name, exc)
+"""
+
+
+def test_without_an_extra_the_rest_works_and_the_error_names_it():
+    run = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+    said = dict(line.split(" ", 1) for line in run.stdout.splitlines())
+    bloom, redis = {"Bloom", "RotatingBloom"}, {"CompactSeen", "RedisBloom"}
+    assert said.keys() == bloom | redis | {f"Async{name}" for name in redis}
+    for name, text in said.items():
+        assert f'pip install "dupeproof[{"bloom" if name in bloom else "redis"}]"' in text

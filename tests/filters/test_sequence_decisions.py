@@ -1,14 +1,12 @@
 """The one decision on a number, against a model that forgets nothing; and every store against the decision."""
 
-import asyncio
-import random
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dupeproof.core.sequences import LARGEST, Number, Verdict, decide
-from dupeproof.stores import open_async_store, open_store
+from dupeproof.stores import open_store
+from dupeproof.testing._sync.sequences import decided
 from support.stores import EVERY, on
 
 NEAR = st.integers(0, 40)
@@ -22,16 +20,6 @@ def numbers(steps, salt=b""):
         Number((salt + name.encode()).rjust(16, b"-"), epoch, sequence, gap)
         for name, epoch, sequence, gap in steps
     ]
-
-
-def decided(all_numbers):
-    rows, verdicts = {}, []
-    for number in all_numbers:
-        verdict, changed = decide(rows.get(number.key), number)
-        verdicts.append(verdict)
-        if changed is not None:
-            rows[number.key] = changed
-    return verdicts
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), ANY)), GAPS)
@@ -88,42 +76,6 @@ def test_every_store_decides_as_the_function_does(url):
 
     check()
     store.close()
-
-
-@on(*EVERY)
-async def test_the_async_stores_decide_the_same(url):
-    store = open_async_store(url)
-    steps = [
-        (name, epoch, number, 8) for epoch in (1, 0, 2) for number in (5, 3, 5, 90, 82, 83) for name in "ab"
-    ]
-    assert await store.advance(numbers(steps)) == decided(numbers(steps))
-    assert (await store.sequences()).producers == 2
-    assert await store.retire([numbers(steps)[0].key, b"x" * 16]) == [True, False]
-    assert (await store.sequences()).producers == 1
-    await store.close()
-
-
-@on(*EVERY)
-async def test_of_many_at_once_each_number_is_fresh_for_one(url):
-    store = open_async_store(url)
-    wanted = numbers([("a", 0, number, 64) for number in range(50)])
-    answers = await asyncio.gather(*(store.advance(wanted) for _ in range(4)))
-    for verdicts in zip(*answers, strict=True):
-        assert sorted(verdicts) == [Verdict.DUPLICATE] * 3 + [Verdict.FRESH]
-    await store.close()
-
-
-@on(*EVERY)
-async def test_batches_that_meet_in_any_order_all_come_through(url):
-    store = open_async_store(url)
-    names = [f"{n:02}" for n in range(30)]
-    first, rest = numbers([(name, 0, 0, 64) for name in names[::2]]), range(1, 7)
-    await store.advance(first)  # half of them are known already
-    batches = [numbers([(name, 0, n, 64) for name in random.sample(names, len(names))]) for n in rest]
-    answers = await asyncio.gather(*(store.advance(batch) for batch in batches))
-    assert all(verdict is Verdict.FRESH for verdicts in answers for verdict in verdicts)
-    assert (await store.sequences()).producers == 30
-    await store.close()
 
 
 def test_only_fresh_is_true():
