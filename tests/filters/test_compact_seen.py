@@ -218,6 +218,44 @@ def test_a_lost_reply_is_told_and_not_repeated(redis_url):
         assert other.known(["a"]) == [True]
 
 
+def test_after_a_fail_over_what_was_copied_is_known_and_new_ids_are_new(own_redis_sentinel):
+    group = own_redis_sentinel()
+    ids = [f"id-{n}" for n in range(500)]
+    with CompactSeen(group.url) as seen:
+        assert seen.fresh(ids) == ids
+        with keyspace.one_master(group.url) as master:
+            assert master.call("WAIT", 1, 5_000) >= 1
+        old = group.master_port()
+        group.master.kill()
+        group.wait_failover(old)
+        assert answered(lambda: seen.known(ids)) == [True] * 500
+        assert answered(lambda: seen.fresh([*ids, "new"])) == ["new"]
+
+
+@pytest.mark.parametrize("way", ["restart", "kill"])
+def test_a_durable_server_that_comes_back_forgets_nothing(own_redis, way):
+    server = own_redis(appendonly=True)
+    ids = [f"id-{n}" for n in range(2_000)]
+    with CompactSeen(server.url, expected=1) as seen:
+        assert seen.fresh(ids) == ids
+        if way == "kill":
+            server.kill()
+            server.start()
+        else:
+            server.restart()
+        assert seen.fresh([*ids, "new"]) == ["new"]
+
+
+def answered(ask):
+    """The first answer that comes; a mark that may have been made raises instead of being repeated."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return ask()
+        except StoreUnavailable:
+            assert time.monotonic() < deadline
+
+
 def test_a_bad_key_among_many_marks_none(redis_url):
     with CompactSeen(redis_url) as seen:
         with pytest.raises(KeyInvalid):
