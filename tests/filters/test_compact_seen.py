@@ -162,7 +162,7 @@ def test_the_next_generation_is_made_for_as_many_as_came(redis_url, direct):
 
 def _sets(direct, seen):
     book = direct.get(book_key(ord("A"), seen._namespace))
-    return [book[at + 16 : at + 20] for at in range(0, len(book), 20)]
+    return [book[at + 24 : at + 28] for at in range(0, len(book), 28)]
 
 
 @both
@@ -203,6 +203,35 @@ def test_a_clock_that_was_set_back_forgets_nothing(redis_url, direct):
         assert len(seen.fresh(range(5_000))) == 5_000  # fills it, so that others are opened
         assert seen.stats().generations > 1
         assert seen.fresh(["a", "b", *range(5_000)]) == []
+
+
+@both
+def test_a_mark_lasts_as_long_as_its_maker_wants_whatever_others_want(url):
+    with CompactSeen(url, window="200ms") as short, CompactSeen(url, window="1h") as long:
+        assert short.seen("before") is False
+        assert long.fresh(["before", "a"]) == ["a"]
+        assert short.seen("b") is False
+        for number in range(4):
+            time.sleep(0.15)
+            short.fresh(f"{number}-{n}" for n in range(50))
+            assert long.fresh(["a"]) == short.fresh(["a"]) == []
+        time.sleep(0.15)
+        short.seen("last")
+        time.sleep(0.7)  # longer than anything of the short one
+        assert long.known(["a", "before"]) == [True, False]
+
+
+def test_a_generation_that_others_close_is_remembered_from_its_last_mark_on(redis_url):
+    with CompactSeen(redis_url, window="100ms") as short, CompactSeen(redis_url, window="3s") as long:
+        long.seen("early")
+        time.sleep(1.4)
+        long.seen("late")
+        marked = time.monotonic()
+        short.seen("turn")
+        time.sleep(2)
+        late = long.known(["late"])
+        assert time.monotonic() - marked < 3
+        assert late == [True]
 
 
 def test_a_lost_reply_is_told_and_not_repeated(redis_url):

@@ -9,7 +9,7 @@ from msgspec import Struct
 from dupeproof.stores.redis.layout import TAGS
 from dupeproof.stores.redis.scripting import Script, make_script
 
-_LINE = struct.Struct(">QQI")
+_LINE = struct.Struct(">QQQI")
 _MEMBER = struct.Struct(">q")
 MEMBER_BITS = 64
 
@@ -50,7 +50,7 @@ def argument(digest: bytes) -> bytes:
 
 def generations(book: bytes, key: bytes) -> list[Generation]:
     return [
-        Generation(key + book[at : at + 8], _LINE.unpack_from(book, at)[2])
+        Generation(key + book[at : at + 8], _LINE.unpack_from(book, at)[3])
         for at in range(0, len(book), _LINE.size)
     ]
 

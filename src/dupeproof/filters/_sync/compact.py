@@ -25,7 +25,8 @@ class CompactSeen:
 
     An id is remembered for at least `window`, at most one and a half. It counts as known when 64 bits of its digest
     meet those of another in the same small set: about one new id in 10**16, which `stats` tells from what is there.
-    `expected` is the number of ids in a window, for the first one; after that it goes by what came.
+    `expected` is the number of ids in a window, for the first one; after that it goes by what came. The window may be
+    changed while others still use the former one: a mark lasts as long as its maker's, or longer.
 
     Each id is decided in one step inside Redis, by its clock. As with `Once.seen` the mark comes before your work,
     and a call whose reply was lost raises rather than being repeated.

@@ -5,8 +5,8 @@
 --   ARGV[1]: the verb; [2]: window; [3]: ids expected in it; then per id 4 bytes that choose the set, and the member.
 -- Nobody but this script reads or writes the book, so no two clients can have different views of it.
 -- Answers per id: 1 if it was known before, else 0.
-local FORM, SIZE = '>I8I8I4', 20  -- opened, closed or 0, number of sets
-local AIM, FULL = 320, 500        -- members a set should have on average, and may have at most
+local FORM, SIZE = '>I8I8I8I4', 28  -- opened, closed or 0, window, number of sets
+local AIM, FULL = 320, 500          -- members a set should have on average, and may have at most
 
 local call, pack, unpack, sub = redis.call, struct.pack, struct.unpack, string.sub
 local book_name, verb, window, expected = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -17,24 +17,25 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local older, current, changed = {}, nil, false
 local book = call('GET', book_name) or ''
 for at = 1, #book, SIZE do
-    local opened, closed, sets = unpack(FORM, book, at)
-    local generation = {opened = opened, closed = closed, sets = sets, name = book_name .. sub(book, at, at + 7)}
+    local opened, closed, lasts, sets = unpack(FORM, book, at)
+    local generation = {opened = opened, closed = closed, lasts = lasts, sets = sets, name = book_name .. sub(book, at, at + 7)}
     if closed == 0 then
         current = generation
-    elseif closed + window > now then
+    elseif closed + lasts > now then
         older[#older + 1] = generation
     end
 end
 
 local function open(opened, ids)
     local sets = math.max(1, math.ceil(ids / AIM))
-    current, changed = {opened = opened, closed = 0, sets = sets, name = book_name .. pack('>I8', opened)}, true
+    current = {opened = opened, closed = 0, lasts = window, sets = sets, name = book_name .. pack('>I8', opened)}
+    changed = true
 end
 
 -- `ids`: what the generation holds; the next is made for as many as would have come in a whole span, up to four times.
 -- If the clock was set back, the next one begins just after this one, and is used until the clock has caught up.
 local function close(ids)
-    local age = math.max(1, math.min(now - current.opened, span))
+    local age = math.max(1, math.min(now - current.opened, math.ceil(current.lasts / 2)))
     current.closed = current.opened + age
     older[#older + 1] = current
     open(math.max(now, current.opened + 1), math.min(ids * span / age, 4 * current.sets * AIM))
@@ -62,7 +63,7 @@ function verbs.add(choice, member)
     end
     local size = call('SCARD', name)
     if size == 1 then
-        call('PEXPIREAT', name, string.format('%.0f', current.opened + span + window))
+        call('PEXPIREAT', name, string.format('%.0f', current.opened + math.ceil(1.5 * current.lasts)))
     elseif size >= FULL then
         close(size * current.sets)
     end
@@ -88,7 +89,9 @@ if verb == 'add' then
     if not current then
         open(now, expected / 2)
     end
-    if now - current.opened >= span then
+    -- Others may use this namespace with another window, such as before a change of it: each mark lasts as long as its
+    -- maker's, or longer.
+    if now - current.opened >= span or current.lasts < window then
         local looked_at, ids = math.min(current.sets, 16), 0
         for number = 0, looked_at - 1 do
             ids = ids + call('SCARD', current.name .. pack('>I4', number))
@@ -105,9 +108,11 @@ end
 
 if changed then
     older[#older + 1] = current
+    local longest = 0
     for i, generation in ipairs(older) do
-        older[i] = pack(FORM, generation.opened, generation.closed, generation.sets)
+        longest = math.max(longest, generation.lasts)
+        older[i] = pack(FORM, generation.opened, generation.closed, generation.lasts, generation.sets)
     end
-    call('SET', book_name, table.concat(older), 'PX', 2 * (span + window))
+    call('SET', book_name, table.concat(older), 'PX', 3 * longest)
 end
 return answers
