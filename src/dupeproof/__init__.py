@@ -11,6 +11,7 @@ from dupeproof.errors import (
     KeyMissing,
     KeyReused,
     NotReplayable,
+    SequenceRefused,
     StoreUnavailable,
     TokenError,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "KeyReused",
     "NotReplayable",
     "Once",
+    "SequenceRefused",
     "StoreUnavailable",
     "TokenError",
     "__version__",

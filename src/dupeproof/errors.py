@@ -45,6 +45,14 @@ class NotReplayable(DupeproofError):
     """The work is done, but its value could not be stored. It is not run again."""
 
 
+class SequenceRefused(DupeproofError):
+    """A number of an epoch that is over, or so old that nobody knows whether it came; `verdict` says which."""
+
+    def __init__(self, text: str, *, verdict: str) -> None:
+        super().__init__(text)
+        self.verdict = verdict
+
+
 class StoreUnavailable(DupeproofError):
     """The store did not answer in time, or refused to."""
 

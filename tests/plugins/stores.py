@@ -15,7 +15,7 @@ EMBEDDED = ["memory", "sqlite"]
 
 _EMPTY = """
     DO $$ BEGIN
-        IF to_regclass('dupeproof_records') IS NOT NULL THEN TRUNCATE dupeproof_records, dupeproof_marks; END IF;
+        IF to_regclass('dupeproof_records') IS NOT NULL THEN TRUNCATE dupeproof_records, dupeproof_marks, dupeproof_sequences; END IF;
     END $$
 """
 

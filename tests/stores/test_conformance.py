@@ -6,21 +6,23 @@ import pytest
 
 from dupeproof.stores import open_async_store, open_store
 from dupeproof.testing.conformance import (
+    AsyncSequenceConformance,
     AsyncStoreConformance,
     AsyncWaitConformance,
+    SequenceConformance,
     StoreConformance,
     WaitConformance,
 )
 
 
-class Sync(StoreConformance):
+class Sync(StoreConformance, SequenceConformance):
     url: str
 
     def make_store(self):
         return open_store(self.url)
 
 
-class Async(AsyncStoreConformance):
+class Async(AsyncStoreConformance, AsyncSequenceConformance):
     url: str
 
     async def make_store(self):

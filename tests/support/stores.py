@@ -40,4 +40,5 @@ def emptied(url: str) -> str:
         if made == (True,):
             connection.execute("DELETE FROM dupeproof_records")
             connection.execute("DELETE FROM dupeproof_marks")
+            connection.execute("DELETE FROM dupeproof_sequences")
     return url

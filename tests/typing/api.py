@@ -6,6 +6,19 @@ from datetime import timedelta
 from typing import Any, assert_type
 
 from dupeproof import AsyncCooldown, AsyncOnce, Cooldown, Once
+from dupeproof.filters import (
+    AsyncCompactSeen,
+    AsyncInFront,
+    AsyncSequenceGuard,
+    Bloom,
+    CompactSeen,
+    FilterStats,
+    InFront,
+    RedisBloom,
+    RotatingBloom,
+    SequenceGuard,
+    Verdict,
+)
 from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.results import DeadCall, Result
 from dupeproof.keys import content_id, fingerprint, new_id
@@ -94,6 +107,30 @@ def cooldown_names() -> None:
     with cooldown.allow("user:1", "mail", within="5m", data={"a": 1}) as allowed:
         assert int(allowed) in (0, 1)
     assert_type(cooldown.clear("user:1", "mail"), bool)
+
+
+def filter_names() -> None:
+    bloom = Bloom(1_000, 0.01, accept_errors=True)
+    assert_type(bloom.add("a"), bool)
+    assert_type(bloom.add_many(["a", 5]), list[bool])
+    assert_type(bloom.fresh([Receipt("a", 1)], key=lambda receipt: receipt.order_id), list[Receipt])
+    assert_type(bloom.stats(), FilterStats)
+    assert_type(Bloom.restore("file"), Bloom)
+    assert_type(RotatingBloom(1_000, "1h").might_have_many(["a"]), list[bool])
+    assert_type(RedisBloom("redis://localhost", "ids", 1_000).add("a"), bool)
+    assert_type(CompactSeen("redis://localhost", window="24h").fresh(["a"]), list[str])
+    assert_type(InFront(bloom, once).unknown([1, 2]), list[int])
+    InFront(bloom, CompactSeen("redis://localhost"))
+    guard = SequenceGuard("memory://")
+    assert_type(guard.first("p", 1, 2), bool)
+    assert_type(guard.first(object(), "p", 1, 2), bool)
+    assert_type(guard.first_many([("p", 1, 2)]), list[Verdict])
+
+
+async def async_filter_names() -> None:
+    assert_type(await AsyncInFront(Bloom(10), aonce).unknown(["a"]), list[str])
+    assert_type(await AsyncCompactSeen("redis://localhost").seen("a"), bool)
+    assert_type(await AsyncSequenceGuard().first_many(object(), [("p", 1, 2)]), list[Verdict])
 
 
 assert_type(new_id("orders"), str)

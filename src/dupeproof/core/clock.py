@@ -9,3 +9,8 @@ Clock = Callable[[], int]
 
 def system_clock() -> int:
     return time.time_ns() // 1_000_000
+
+
+def steady_clock() -> int:
+    """Whole milliseconds since the machine was started, by a clock that nobody sets and that counts while it sleeps."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

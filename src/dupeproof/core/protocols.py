@@ -1,22 +1,24 @@
 """What a store is, sync and async: the contract and the optional abilities."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from dupeproof.core._async.protocols import (
     AsyncInspectable,
     AsyncSeenSet,
+    AsyncSequenced,
     AsyncShelf,
     AsyncShelving,
     AsyncStore,
     AsyncWaitable,
 )
-from dupeproof.core._sync.protocols import Inspectable, SeenSet, Shelf, Shelving, Store, Waitable
+from dupeproof.core._sync.protocols import Inspectable, SeenSet, Sequenced, Shelf, Shelving, Store, Waitable
 from dupeproof.core.records import ClaimRequest, FoundMark, Terms
 
 __all__ = [
     "AsyncInspectable",
     "AsyncSeenSet",
+    "AsyncSequenced",
     "AsyncShelf",
     "AsyncShelving",
     "AsyncStore",
@@ -26,11 +28,24 @@ __all__ = [
     "NamedMarks",
     "RunsHere",
     "SeenSet",
+    "Sequenced",
     "Shelf",
     "Shelving",
     "Store",
     "Waitable",
+    "ability",
 ]
+
+
+AbilityT = TypeVar("AbilityT")
+
+
+def ability(store: object, kind: type[AbilityT]) -> AbilityT | None:
+    """The store, or the one it is wrapped around, that can do this; None where none can."""
+    found: Any = store
+    while found is not None and not isinstance(found, kind):
+        found = getattr(found, "wrapped", None)
+    return found
 
 
 class NamedMarks(Protocol):

@@ -1,45 +1,27 @@
 """The arguments of a guard turned into what it works with; shared by the sync and the async class."""
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
-from uuid import UUID
 
 import msgspec
 
 from dupeproof.core.codecs import Codec
 from dupeproof.core.durations import Duration, milliseconds
-from dupeproof.core.protocols import AsyncStore, Store
 from dupeproof.errors import ConfigError, KeyInvalid
 from dupeproof.guards.cache import FinishedCache
 from dupeproof.guards.functions import Returns, qualified_name
 from dupeproof.keys.arguments import KeySpec, compile_key
 from dupeproof.keys.binding import bound_arguments, plain_names
 from dupeproof.keys.fingerprints import digest, fields_digest, fingerprint
+from dupeproof.keys.names import Key as Key  # noqa: PLC0414 - what guards are given, from one place
 from dupeproof.keys.names import check_key
+from dupeproof.stores.opening import resolve_store as resolve_store  # noqa: PLC0414
 
-Key = str | int | UUID
 FingerprintSpec = bool | str | Sequence[str] | Callable[..., object]
 CallReader = Callable[[tuple[Any, ...], dict[str, Any]], bytes]
-StoreT = TypeVar("StoreT", Store, AsyncStore)
 AbilityT = TypeVar("AbilityT")
 T = TypeVar("T")
-
-
-def resolve_store(store: str | StoreT, opener: Callable[[str], StoreT], *, is_async: bool) -> StoreT:
-    """A URL opened, or a store of the right kind as it is."""
-    if isinstance(store, str):
-        return opener(store)
-    claim = getattr(store, "claim", None)
-    if claim is None:
-        raise ConfigError(f"expected a store URL or a store, got {type(store).__name__}")
-    if inspect.iscoroutinefunction(claim) is not is_async:
-        kind = "sync" if is_async else "async"
-        raise ConfigError(
-            f"{type(store).__name__} is {kind}; give it to the {kind} class, or pass a URL here"
-        )
-    return store
 
 
 def own_ability(store: object, kind: type[AbilityT]) -> AbilityT | None:

@@ -1,7 +1,7 @@
 """What may be a key or a namespace, and the digest under which a key is stored."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from hashlib import blake2b
 from typing import Any, TypeGuard
@@ -12,6 +12,7 @@ import uuid_utils
 from dupeproof.errors import ConfigError, KeyInvalid, KeyMissing
 from dupeproof.keys.scalars import EXACT
 
+Key = str | int | UUID
 MAX_KEY_BYTES = 4096
 DIGEST_SIZE = 16
 
@@ -47,11 +48,12 @@ def check_key(key: object) -> str:
     return _check_text(_key_text(key))
 
 
-def check_keys(keys: list[Any]) -> list[str]:
+def check_keys(keys: Iterable[Any]) -> list[str]:
     """`check_key` of each; of plain ones all at once, by what can be seen from their joined text."""
-    if set(map(type, keys)) == {str}:
-        text = "".join(keys)
-        lengths = set(map(len, keys))
+    chosen = list(keys)
+    if set(map(type, chosen)) == {str}:
+        text = "".join(chosen)
+        lengths = set(map(len, chosen))
         if (
             text.isascii()
             and "\0" not in text
@@ -59,8 +61,8 @@ def check_keys(keys: list[Any]) -> list[str]:
             and min(lengths) > 0
             and max(lengths) <= MAX_KEY_BYTES
         ):
-            return keys
-    return list(map(check_key, keys))
+            return chosen
+    return list(map(check_key, chosen))
 
 
 def _key_text(key: object) -> str:

@@ -1,8 +1,10 @@
 """From a URL to a store, with the extra to install in the error when a driver is missing."""
 
+import inspect
 import re
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +19,7 @@ from dupeproof.stores.urls import parse_url, redact
 
 _BETWEEN_TIERS = re.compile(r"\s*\+\s*(?=(?:postgresql|postgres|sqlite|memory)://)")
 _FAST_TIMEOUT = "500ms"
+StoreT = TypeVar("StoreT", Store, AsyncStore)
 
 
 class Backend(Struct, frozen=True):
@@ -70,6 +73,21 @@ def open_async_store(url: str) -> AsyncStore:
     backend = _backend(url)
     store = _module(backend, url).open_async(parse_url(url))
     return AsyncCoalescingStore(store) if backend.coalesces_tasks else store
+
+
+def resolve_store(store: str | StoreT, opener: Callable[[str], StoreT], *, is_async: bool) -> StoreT:
+    """A URL opened, or a store of the right kind as it is."""
+    if isinstance(store, str):
+        return opener(store)
+    claim = getattr(store, "claim", None)
+    if claim is None:
+        raise ConfigError(f"expected a store URL or a store, got {type(store).__name__}")
+    if inspect.iscoroutinefunction(claim) is not is_async:
+        kind = "sync" if is_async else "async"
+        raise ConfigError(
+            f"{type(store).__name__} is {kind}; give it to the {kind} class, or pass a URL here"
+        )
+    return store
 
 
 def _tiers(url: str) -> tuple[str, str] | None:

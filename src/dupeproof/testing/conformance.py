@@ -7,7 +7,18 @@
 needs pytest; the async one also pytest-asyncio in auto mode.
 """
 
-from dupeproof.testing._async.conformance import AsyncStoreConformance, AsyncWaitConformance
-from dupeproof.testing._sync.conformance import StoreConformance, WaitConformance
+from dupeproof.testing._async.conformance import (
+    AsyncSequenceConformance,
+    AsyncStoreConformance,
+    AsyncWaitConformance,
+)
+from dupeproof.testing._sync.conformance import SequenceConformance, StoreConformance, WaitConformance
 
-__all__ = ["AsyncStoreConformance", "AsyncWaitConformance", "StoreConformance", "WaitConformance"]
+__all__ = [
+    "AsyncSequenceConformance",
+    "AsyncStoreConformance",
+    "AsyncWaitConformance",
+    "SequenceConformance",
+    "StoreConformance",
+    "WaitConformance",
+]

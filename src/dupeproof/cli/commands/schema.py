@@ -7,7 +7,7 @@ import typer
 
 from dupeproof.cli.output import out, say
 from dupeproof.cli.target import Url, chosen
-from dupeproof.core.protocols import Inspectable
+from dupeproof.core.protocols import Inspectable, ability
 from dupeproof.stores import open_store
 from dupeproof.stores.urls import redact
 
@@ -31,12 +31,14 @@ def schema(
     chosen_url = chosen(url)
     shown = redact(chosen_url)
     with closing(open_store(chosen_url)) as store:
-        if not isinstance(store, Inspectable):
+        inspectable = ability(store, Inspectable)  # type: ignore[type-abstract]
+        migrating = ability(store, Migrating)  # type: ignore[type-abstract]
+        if inspectable is None:
             say(f"{shown} has no schema; there is nothing to make")
         elif not apply:
-            out.file.write(store.schema())
-        elif isinstance(store, Migrating):
-            applied = store.migrate()
+            out.file.write(inspectable.schema())
+        elif migrating is not None:
+            applied = migrating.migrate()
             say(f"{shown}: applied {', '.join(map(str, applied))}" if applied else f"{shown}: up to date")
         else:
             store.check()

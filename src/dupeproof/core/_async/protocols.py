@@ -27,6 +27,7 @@ from dupeproof.core.records import (
     Reservation,
     Stats,
 )
+from dupeproof.core.sequences import Number, SequenceStats, Verdict
 
 
 class AsyncStore(Protocol):
@@ -91,6 +92,21 @@ class AsyncSeenSet(Protocol):
 
 
 @runtime_checkable
+class AsyncSequenced(Protocol):
+    """Ability: one row per producer that tells which of its numbers came."""
+
+    async def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        """Decide each by `core.sequences.decide`, in the order given. Must not be repeated after a lost reply."""
+        ...
+
+    async def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        """Remove the rows of producers; True where there was one."""
+        ...
+
+    async def sequences(self) -> SequenceStats: ...
+
+
+@runtime_checkable
 class AsyncWaitable(Protocol):
     """Ability: tells when a running key has changed, so that waiting needs no polling."""
 
@@ -132,8 +148,6 @@ class AsyncShelving(Protocol):
     """Ability: has a shelf, and so can be the fast tier in front of another store."""
 
     def shelf(self) -> AsyncShelf: ...
-
-    async def close(self) -> None: ...
 
 
 @runtime_checkable

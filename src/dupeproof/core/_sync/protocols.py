@@ -28,6 +28,7 @@ from dupeproof.core.records import (
     Reservation,
     Stats,
 )
+from dupeproof.core.sequences import Number, SequenceStats, Verdict
 
 
 class Store(Protocol):
@@ -92,6 +93,21 @@ class SeenSet(Protocol):
 
 
 @runtime_checkable
+class Sequenced(Protocol):
+    """Ability: one row per producer that tells which of its numbers came."""
+
+    def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        """Decide each by `core.sequences.decide`, in the order given. Must not be repeated after a lost reply."""
+        ...
+
+    def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        """Remove the rows of producers; True where there was one."""
+        ...
+
+    def sequences(self) -> SequenceStats: ...
+
+
+@runtime_checkable
 class Waitable(Protocol):
     """Ability: tells when a running key has changed, so that waiting needs no polling."""
 
@@ -133,8 +149,6 @@ class Shelving(Protocol):
     """Ability: has a shelf, and so can be the fast tier in front of another store."""
 
     def shelf(self) -> Shelf: ...
-
-    def close(self) -> None: ...
 
 
 @runtime_checkable

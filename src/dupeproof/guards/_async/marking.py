@@ -1,6 +1,6 @@
 """The marks of a guard: "seen before?" for one key or many, and what happens when the store is down."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from typing import TypeVar
 
@@ -61,13 +61,12 @@ class AsyncMarking:
             self._tell(Kind.SEEN, count=len(answers) - count)
         return list(compress(chosen, answers))
 
-    async def find(self, key: str) -> FoundMark | None:
+    async def find(self, keys: Sequence[str]) -> Sequence[FoundMark | None]:
         if self.names is not None:
-            return self.names.find(key)
+            return list(map(self.names.find, keys))
         if self._set is None:
-            return None
-        [found] = await self._set.marks([self._digest(key)])
-        return found
+            return [None] * len(keys)
+        return await self._set.marks(list(map(self._digest, keys)))
 
     def forget_name(self, key: str) -> bool:
         """True when there was a mark under this name; one under a digest is forgotten with its record."""

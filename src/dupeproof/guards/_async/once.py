@@ -199,11 +199,24 @@ class AsyncOnce:
 
     # Looking and mending
 
+    async def known(self, keys: Iterable[Key]) -> list[bool]:
+        """Whether each key is seen or done, in order. Looks only: a key not known now may be by the time you mark it."""
+        found: list[bool] = []
+        for part in batches(check_keys(keys), _BATCH):
+            records = await self._store.get(list(map(self._digest, part)))
+            marks = await self._marking.find(part)
+            found += [
+                mark is not None or (each is not None and each.record.state is State.DONE)
+                for each, mark in zip(records, marks, strict=True)
+            ]
+        return found
+
     async def get(self, key: Key) -> Entry | None:
         """The key as it stands; None when nothing is known of it."""
         text = check_key(key)
         [found] = await self._store.get([self._digest(text)])
-        return make_entry(self._policy.terms.namespace, found, await self._marking.find(text))
+        [mark] = await self._marking.find([text])
+        return make_entry(self._policy.terms.namespace, found, mark)
 
     async def forget(self, key: Key) -> bool:
         """Remove the key's record and mark, so that it is new. True when there was something."""

@@ -1,7 +1,7 @@
 # Written by tools/twins.py from src/dupeproof/guards/_async/marking.py; change that file instead.
 """The marks of a guard: "seen before?" for one key or many, and what happens when the store is down."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from typing import TypeVar
 
@@ -62,13 +62,12 @@ class Marking:
             self._tell(Kind.SEEN, count=len(answers) - count)
         return list(compress(chosen, answers))
 
-    def find(self, key: str) -> FoundMark | None:
+    def find(self, keys: Sequence[str]) -> Sequence[FoundMark | None]:
         if self.names is not None:
-            return self.names.find(key)
+            return list(map(self.names.find, keys))
         if self._set is None:
-            return None
-        [found] = self._set.marks([self._digest(key)])
-        return found
+            return [None] * len(keys)
+        return self._set.marks(list(map(self._digest, keys)))
 
     def forget_name(self, key: str) -> bool:
         """True when there was a mark under this name; one under a digest is forgotten with its record."""

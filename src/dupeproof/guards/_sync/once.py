@@ -198,11 +198,24 @@ class Once:
 
     # Looking and mending
 
+    def known(self, keys: Iterable[Key]) -> list[bool]:
+        """Whether each key is seen or done, in order. Looks only: a key not known now may be by the time you mark it."""
+        found: list[bool] = []
+        for part in batches(check_keys(keys), _BATCH):
+            records = self._store.get(list(map(self._digest, part)))
+            marks = self._marking.find(part)
+            found += [
+                mark is not None or (each is not None and each.record.state is State.DONE)
+                for each, mark in zip(records, marks, strict=True)
+            ]
+        return found
+
     def get(self, key: Key) -> Entry | None:
         """The key as it stands; None when nothing is known of it."""
         text = check_key(key)
         [found] = self._store.get([self._digest(text)])
-        return make_entry(self._policy.terms.namespace, found, self._marking.find(text))
+        [mark] = self._marking.find([text])
+        return make_entry(self._policy.terms.namespace, found, mark)
 
     def forget(self, key: Key) -> bool:
         """Remove the key's record and mark, so that it is new. True when there was something."""

@@ -5,7 +5,7 @@ to one key keeps its order; calls that are not waited for have none, with or wit
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from dupeproof.core.outcomes import Outcome
 from dupeproof.core.protocols import AsyncSeenSet, AsyncStore
@@ -41,7 +41,7 @@ class _Lanes:
 
 class AsyncCoalescingStore:
     def __init__(self, store: AsyncMarkingStore) -> None:
-        self._store = store
+        self._store = self.wrapped = store
         self._lanes = PerHome(lambda: _Lanes(store), lambda _: None)
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
@@ -85,7 +85,3 @@ class AsyncCoalescingStore:
 
     async def close(self) -> None:
         await self._store.close()
-
-    def __getattr__(self, name: str) -> Any:
-        """Abilities of the store's own, such as its schema."""
-        return getattr(self._store, name)

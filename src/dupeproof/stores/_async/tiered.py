@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from dupeproof.core.events import logger
 from dupeproof.core.outcomes import Done, Outcome, Won
-from dupeproof.core.protocols import AsyncSeenSet, AsyncShelving, AsyncStore
+from dupeproof.core.protocols import AsyncSeenSet, AsyncShelving, AsyncStore, ability
 from dupeproof.core.records import (
     ClaimRequest,
     Fail,
@@ -51,12 +51,13 @@ class AsyncDurable(AsyncStore, AsyncSeenSet, Protocol):
 class AsyncTieredStore:
     """`fast` is a store that has a shelf, `durable` any store that keeps records and marks."""
 
-    def __init__(self, fast: AsyncShelving, durable: AsyncDurable) -> None:
-        if not isinstance(fast, AsyncShelving):
-            raise ConfigError(f"{type(fast).__name__} cannot be the fast tier; Redis can")
+    def __init__(self, fast: AsyncStore, durable: AsyncDurable) -> None:
+        shelving = ability(fast, AsyncShelving)  # type: ignore[type-abstract]
+        if shelving is None:
+            raise ConfigError("only Redis can be the fast tier; give its URL first")
         self._fast = fast
-        self._shelf = fast.shelf()
-        self._durable = durable
+        self._shelf = shelving.shelf()
+        self._durable = self.wrapped = durable
         self._rest_until = 0.0
         self._first_attempts: dict[bytes, bool] = {}
         """Tokens of open claims that are their keys' first: of others a finish cannot tell which attempt it ends."""
@@ -210,7 +211,3 @@ class AsyncTieredStore:
     def _rest(self, error: StoreUnavailable) -> None:
         self._rest_until = time.monotonic() + _REST
         logger.warning("The fast tier is left alone for %g s: %s", _REST, error)
-
-    def __getattr__(self, name: str) -> Any:
-        """Abilities of the durable tier's own, such as its schema."""
-        return getattr(self._durable, name)

@@ -6,7 +6,7 @@ to one key keeps its order; calls that are not waited for have none, with or wit
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from dupeproof.core.outcomes import Outcome
 from dupeproof.core.protocols import SeenSet, Store
@@ -42,7 +42,7 @@ class _Lanes:
 
 class CoalescingStore:
     def __init__(self, store: MarkingStore) -> None:
-        self._store = store
+        self._store = self.wrapped = store
         self._lanes = PerHome(lambda: _Lanes(store), lambda _: None)
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
@@ -86,7 +86,3 @@ class CoalescingStore:
 
     def close(self) -> None:
         self._store.close()
-
-    def __getattr__(self, name: str) -> Any:
-        """Abilities of the store's own, such as its schema."""
-        return getattr(self._store, name)

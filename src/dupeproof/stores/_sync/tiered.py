@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from dupeproof.core.events import logger
 from dupeproof.core.outcomes import Done, Outcome, Won
-from dupeproof.core.protocols import SeenSet, Shelving, Store
+from dupeproof.core.protocols import SeenSet, Shelving, Store, ability
 from dupeproof.core.records import (
     ClaimRequest,
     Fail,
@@ -52,12 +52,13 @@ class Durable(Store, SeenSet, Protocol):
 class TieredStore:
     """`fast` is a store that has a shelf, `durable` any store that keeps records and marks."""
 
-    def __init__(self, fast: Shelving, durable: Durable) -> None:
-        if not isinstance(fast, Shelving):
-            raise ConfigError(f"{type(fast).__name__} cannot be the fast tier; Redis can")
+    def __init__(self, fast: Store, durable: Durable) -> None:
+        shelving = ability(fast, Shelving)  # type: ignore[type-abstract]
+        if shelving is None:
+            raise ConfigError("only Redis can be the fast tier; give its URL first")
         self._fast = fast
-        self._shelf = fast.shelf()
-        self._durable = durable
+        self._shelf = shelving.shelf()
+        self._durable = self.wrapped = durable
         self._rest_until = 0.0
         self._first_attempts: dict[bytes, bool] = {}
         """Tokens of open claims that are their keys' first: of others a finish cannot tell which attempt it ends."""
@@ -211,7 +212,3 @@ class TieredStore:
     def _rest(self, error: StoreUnavailable) -> None:
         self._rest_until = time.monotonic() + _REST
         logger.warning("The fast tier is left alone for %g s: %s", _REST, error)
-
-    def __getattr__(self, name: str) -> Any:
-        """Abilities of the durable tier's own, such as its schema."""
-        return getattr(self._durable, name)

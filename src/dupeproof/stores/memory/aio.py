@@ -17,6 +17,7 @@ from dupeproof.core.records import (
     Stats,
     Terms,
 )
+from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.stores.memory.names import Names
 from dupeproof.stores.memory.owned import Owner
 from dupeproof.stores.memory.shelf import AsyncMemoryShelf
@@ -58,6 +59,15 @@ class AsyncMemoryStore:
 
     async def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
         return self._memory.marks(keys)
+
+    async def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        return self._memory.advance(numbers)
+
+    async def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        return self._memory.retire(keys)
+
+    async def sequences(self) -> SequenceStats:
+        return self._memory.sequences()
 
     def begin(self, key: bytes, terms: Terms, fingerprint: bytes) -> Owner | None:
         return self._memory.begin(key, terms, fingerprint)

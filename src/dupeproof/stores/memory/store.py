@@ -26,6 +26,7 @@ from dupeproof.core.records import (
     Stats,
     Terms,
 )
+from dupeproof.core.sequences import Number, Row, SequenceStats, Verdict, decide
 from dupeproof.core.states import State
 from dupeproof.stores.memory.names import Names
 from dupeproof.stores.memory.owned import Owned, Owner
@@ -45,6 +46,7 @@ class MemoryStore:
         self._marks: dict[bytes, tuple[int, Mark]] = {}
         self._names: dict[str, Names] = {}
         self._shelf = MemoryShelf(clock)
+        self._rows: dict[bytes, Row] = {}
         self._waiters: dict[bytes, list[Callable[[], object]]] = {}
         self._sweep_at = _FIRST_SWEEP
 
@@ -202,6 +204,23 @@ class MemoryStore:
 
     def shelf(self) -> MemoryShelf:
         return self._shelf
+
+    def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        verdicts = []
+        with self._lock:
+            for number in numbers:
+                verdict, changed = decide(self._rows.get(number.key), number)
+                verdicts.append(verdict)
+                if changed is not None:
+                    self._rows[number.key] = changed
+        return verdicts
+
+    def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        with self._lock:
+            return [self._rows.pop(key, None) is not None for key in keys]
+
+    def sequences(self) -> SequenceStats:
+        return SequenceStats(producers=len(self._rows))
 
     def purge(self, limit: int) -> int:
         with self._lock:

@@ -68,6 +68,27 @@ WITH gone AS (SELECT key FROM dupeproof_records WHERE expires_at <= (SELECT cloc
      removed AS (DELETE FROM dupeproof_records AS d USING gone WHERE d.key = gone.key RETURNING 1)
 SELECT count(*) FROM removed
 
+-- Sorted, so that two batches cannot wait for each other in a circle. A row with epoch -1 has met no number yet.
+-- name: lock_sequences
+SELECT replace(key::text, '-', ''), epoch, floor, seen
+FROM dupeproof_sequences WHERE key = ANY (%s::text[]::uuid[]) ORDER BY key FOR UPDATE
+
+-- name: make_sequences
+INSERT INTO dupeproof_sequences (key, epoch, floor, seen)
+SELECT key, -1, 0, '' FROM unnest(%s::text[]::uuid[]) AS key ORDER BY key
+ON CONFLICT DO NOTHING
+
+-- name: write_sequences
+UPDATE dupeproof_sequences AS d SET epoch = a.epoch, floor = a.floor, seen = a.seen
+FROM unnest(%s::text[]::uuid[], %s::bigint[], %s::bigint[], %s::bytea[]) AS a (key, epoch, floor, seen)
+WHERE d.key = a.key
+
+-- name: retire
+DELETE FROM dupeproof_sequences WHERE key = ANY (%s::text[]::uuid[]) RETURNING key
+
+-- name: count_sequences
+SELECT count(*), pg_total_relation_size('dupeproof_sequences') FROM dupeproof_sequences
+
 -- name: count_records
 SELECT CASE WHEN expires_at <= clock_timestamp() THEN 'free'
             WHEN state <> 'running' OR lease_until > clock_timestamp() THEN state

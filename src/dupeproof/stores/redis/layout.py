@@ -18,12 +18,16 @@ from dupeproof.core.records import (
     Release,
     Renew,
 )
+from dupeproof.core.sequences import Number, Verdict
 from dupeproof.core.states import State
 
 TAGS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 """The hash tag is one of 64 letters, taken from the digest: a batch on Cluster falls into at most 64 groups."""
 RECORDS = b"dr{?}*"
 MARKS = b"ds{?}*"
+SEQUENCES = b"dq{?}*"
+VERDICTS = {0: Verdict.FRESH, 1: Verdict.DUPLICATE, 2: Verdict.FENCED, 3: Verdict.TOO_OLD}
+"""As advance.lua numbers them."""
 _PLAIN_MARK = b"1"
 _STATES = {b"r": State.RUNNING, b"d": State.DONE, b"f": State.FAILED, b"x": State.DEAD}
 _HEAD = struct.Struct(">cc8sI16sQB")
@@ -31,6 +35,7 @@ _TAIL = struct.Struct(">QQB")
 _CLAIM = struct.Struct(">8s16sQQcI")
 _RELEASE = struct.Struct(">8sQc")
 _RENEW = struct.Struct(">8sQQ")
+_NUMBER = struct.Struct(">QQI")
 
 
 def tag(digest: bytes) -> int:
@@ -47,7 +52,11 @@ def mark_key(digest: bytes) -> bytes:
 
 def place_key(key: bytes) -> bytes:
     """Of a shelf: a digest, and a letter for what it is a copy of."""
-    return b"dc{%c}%b" % (TAGS[key[0] & 63], key)
+    return b"dt{%c}%b" % (TAGS[key[0] & 63], key)
+
+
+def sequence_key(digest: bytes) -> bytes:
+    return b"dq{%c}%b" % (TAGS[digest[0] & 63], digest)
 
 
 def claim_command(request: ClaimRequest) -> bytes:
@@ -101,6 +110,10 @@ def release_args(change: Release) -> list[bytes]:
 
 def renew_args(change: Renew) -> list[bytes]:
     return [_RENEW.pack(change.token, change.lease, change.window)]
+
+
+def number_args(number: Number) -> list[bytes]:
+    return [_NUMBER.pack(number.epoch, number.sequence, number.gap)]
 
 
 def mark_commands(marks: Sequence[Mark]) -> list[bytes]:

@@ -34,4 +34,8 @@ def script(name: str) -> Script:
         text = folder.joinpath("record.lua").read_bytes() + text
     if name in _CLOSES_CLAIMS:
         text = _ALLOWED_WHEN_FULL + text
+    return make_script(text)
+
+
+def make_script(text: bytes) -> Script:
     return Script(text, sha1(text, usedforsecurity=False).hexdigest().encode())

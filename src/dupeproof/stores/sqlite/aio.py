@@ -20,6 +20,7 @@ from dupeproof.core.records import (
     Renew,
     Stats,
 )
+from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores.sqlite.store import SQLiteStore
 
@@ -80,6 +81,15 @@ class AsyncSQLiteStore:
 
     async def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
         return await self._run(self._store.marks, keys)
+
+    async def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        return await self._run(self._store.advance, numbers)
+
+    async def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        return await self._run(self._store.retire, keys)
+
+    async def sequences(self) -> SequenceStats:
+        return await self._run(self._store.sequences)
 
     async def purge(self, limit: int) -> int:
         return await self._run(self._store.purge, limit)

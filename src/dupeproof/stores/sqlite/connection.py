@@ -12,12 +12,14 @@ from weakref import WeakValueDictionary
 
 from dupeproof.errors import ConfigError, StoreUnavailable
 
-SCHEMA = files(__package__).joinpath("schema.sql").read_text()
+SEQUENCES = files(__package__).joinpath("sequences.sql").read_text()
+SCHEMA = files(__package__).joinpath("schema.sql").read_text() + "\n" + SEQUENCES
 SYNCHRONOUS = ("normal", "full", "extra")
 _REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
 _TABLES = (
     "SELECT count(*) FROM sqlite_master WHERE name IN "
-    "('dupeproof_records', 'dupeproof_records_expiry', 'dupeproof_marks', 'dupeproof_marks_expiry')"
+    "('dupeproof_records', 'dupeproof_records_expiry', 'dupeproof_marks', 'dupeproof_marks_expiry', "
+    "'dupeproof_sequences')"
 )
 _inherited: list[sqlite3.Connection | None] = []
 """Connections that were in use during a fork. SQLite forbids a child to use them, and closing them would be a use."""

@@ -21,7 +21,9 @@ from dupeproof.core.records import (
     Renew,
     Stats,
 )
+from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
+from dupeproof.stores.sqlite import sequences
 from dupeproof.stores.sqlite.connection import SCHEMA, Database
 
 Change = TypeVar("Change", Finish, Fail, Release, Renew)
@@ -149,6 +151,18 @@ class SQLiteStore:
             now = self._clock()
             rows = [connection.execute(_READ_MARK, (key, now)).fetchone() for key in keys]
         return [None if row is None else FoundMark(*row) for row in rows]
+
+    def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        with self._database.writing() as connection:
+            return sequences.advance(connection, numbers)
+
+    def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        with self._database.writing() as connection:
+            return sequences.retire(connection, keys)
+
+    def sequences(self) -> SequenceStats:
+        with self._database.reading() as connection:
+            return sequences.stats(connection)
 
     def purge(self, limit: int) -> int:
         with self._database.writing() as connection:

@@ -2,6 +2,7 @@
 
 from dupeproof.testing._async.batches import AsyncBatchCases, AsyncLifeCases, AsyncMarkCases, AsyncWaitCases
 from dupeproof.testing._async.claims import AsyncClaimCases
+from dupeproof.testing._async.sequences import AsyncSequenceCases
 
 
 class AsyncStoreConformance(AsyncClaimCases, AsyncBatchCases, AsyncMarkCases, AsyncLifeCases):
@@ -10,3 +11,7 @@ class AsyncStoreConformance(AsyncClaimCases, AsyncBatchCases, AsyncMarkCases, As
 
 class AsyncWaitConformance(AsyncWaitCases):
     """The same for the ability to wait without polling, where a store has it."""
+
+
+class AsyncSequenceConformance(AsyncSequenceCases):
+    """The same for the ability to tell numbered messages apart."""

@@ -3,6 +3,7 @@
 
 from dupeproof.testing._sync.batches import BatchCases, LifeCases, MarkCases, WaitCases
 from dupeproof.testing._sync.claims import ClaimCases
+from dupeproof.testing._sync.sequences import SequenceCases
 
 
 class StoreConformance(ClaimCases, BatchCases, MarkCases, LifeCases):
@@ -11,3 +12,7 @@ class StoreConformance(ClaimCases, BatchCases, MarkCases, LifeCases):
 
 class WaitConformance(WaitCases):
     """The same for the ability to wait without polling, where a store has it."""
+
+
+class SequenceConformance(SequenceCases):
+    """The same for the ability to tell numbered messages apart."""

@@ -1,8 +1,8 @@
 """The store over PostgreSQL: one statement per verb and batch, the server's clock, the schema made on first use."""
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 from dupeproof.core.outcomes import Outcome
 from dupeproof.core.records import (
@@ -17,11 +17,14 @@ from dupeproof.core.records import (
     Renew,
     Stats,
 )
+from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores._async.runtime import PerHome
 from dupeproof.stores.postgres import migrations, rows
-from dupeproof.stores.postgres._async.pool import AsyncPool, execute
+from dupeproof.stores.postgres._async import sequences
+from dupeproof.stores.postgres._async.migrating import migrate
+from dupeproof.stores.postgres._async.pool import AsyncBounded, AsyncPool, execute
 from dupeproof.stores.postgres.faults import (
     CONNECTION_LOST,
     ROLLED_BACK,
@@ -32,6 +35,7 @@ from dupeproof.stores.postgres.faults import (
 from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Target
 
+R = TypeVar("R")
 _TRIES = 5
 
 
@@ -82,6 +86,22 @@ class AsyncPostgresStore:
     async def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
         return rows.found_marks(await self._run("marks", [[key.hex() for key in keys]]), keys)
 
+    async def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        async def decided(connection: AsyncBounded) -> list[Verdict]:
+            async with connection.transaction():
+                return await sequences.advance(connection, numbers)
+
+        # Not repeated after a lost reply, for the same reason as a mark.
+        return await self._tried(decided, repeat=False) if numbers else []
+
+    async def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        gone = {row[0].bytes for row in await self._run("retire", [[key.hex() for key in keys]])}
+        return [key in gone for key in keys]
+
+    async def sequences(self) -> SequenceStats:
+        [(producers, size)] = await self._run("count_sequences")
+        return SequenceStats(producers=producers, bytes=size)
+
     async def purge(self, limit: int) -> int:
         [(marks,)] = await self._run("purge_marks", [limit])
         if marks == limit:
@@ -114,19 +134,9 @@ class AsyncPostgresStore:
         """Bring the schema up to date; the versions that were applied now."""
         with translated(self._target.shown):
             # Each statement has the whole time: others may be making the schema, one after the other.
-            async with (
-                self._pools.get().connection(self._target.timeout) as connection,
-                connection.transaction(),
-            ):
+            async with self._pools.get().connection(self._target.timeout) as connection:
                 connection.limit = self._target.timeout
-                await execute(connection, migrations.LOCK)
-                await execute(connection, migrations.CREATE_LEDGER)
-                applied = {version for (version,) in await execute(connection, migrations.APPLIED)}
-                missing = [each for each in migrations.migrations() if each.version not in applied]
-                for migration in missing:
-                    await connection.execute(migration.text)
-                    await execute(connection, migrations.RECORD, [migration.version, migration.name])
-                return [migration.version for migration in missing]
+                return await migrate(connection)
 
     async def close(self) -> None:
         pool = self._pools.take()
@@ -136,12 +146,18 @@ class AsyncPostgresStore:
     async def _run(
         self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True
     ) -> list[tuple[Any, ...]]:
+        async def executed(connection: AsyncBounded) -> list[tuple[Any, ...]]:
+            return await execute(connection, statement(name), parameters)
+
+        return await self._tried(executed, repeat=repeat)
+
+    async def _tried(self, work: Callable[[AsyncBounded], Awaitable[R]], *, repeat: bool) -> R:
         deadline = time.monotonic() + self._target.timeout
         with translated(self._target.shown):
             for tries in range(1, _TRIES + 1):
                 try:
                     async with self._pools.get().connection(deadline - time.monotonic()) as connection:
-                        return await execute(connection, statement(name), parameters)
+                        return await work(connection)
                 except SCHEMA_MISSING:
                     if tries == _TRIES:
                         raise

@@ -2,8 +2,8 @@
 """The store over PostgreSQL: one statement per verb and batch, the server's clock, the schema made on first use."""
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from dupeproof.core.outcomes import Outcome
 from dupeproof.core.records import (
@@ -18,11 +18,14 @@ from dupeproof.core.records import (
     Renew,
     Stats,
 )
+from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores._sync.runtime import PerHome
 from dupeproof.stores.postgres import migrations, rows
-from dupeproof.stores.postgres._sync.pool import Pool, execute
+from dupeproof.stores.postgres._sync import sequences
+from dupeproof.stores.postgres._sync.migrating import migrate
+from dupeproof.stores.postgres._sync.pool import Bounded, Pool, execute
 from dupeproof.stores.postgres.faults import (
     CONNECTION_LOST,
     ROLLED_BACK,
@@ -33,6 +36,7 @@ from dupeproof.stores.postgres.faults import (
 from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Target
 
+R = TypeVar("R")
 _TRIES = 5
 
 
@@ -83,6 +87,22 @@ class PostgresStore:
     def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
         return rows.found_marks(self._run("marks", [[key.hex() for key in keys]]), keys)
 
+    def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        def decided(connection: Bounded) -> list[Verdict]:
+            with connection.transaction():
+                return sequences.advance(connection, numbers)
+
+        # Not repeated after a lost reply, for the same reason as a mark.
+        return self._tried(decided, repeat=False) if numbers else []
+
+    def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        gone = {row[0].bytes for row in self._run("retire", [[key.hex() for key in keys]])}
+        return [key in gone for key in keys]
+
+    def sequences(self) -> SequenceStats:
+        [(producers, size)] = self._run("count_sequences")
+        return SequenceStats(producers=producers, bytes=size)
+
     def purge(self, limit: int) -> int:
         [(marks,)] = self._run("purge_marks", [limit])
         if marks == limit:
@@ -115,19 +135,9 @@ class PostgresStore:
         """Bring the schema up to date; the versions that were applied now."""
         with translated(self._target.shown):
             # Each statement has the whole time: others may be making the schema, one after the other.
-            with (
-                self._pools.get().connection(self._target.timeout) as connection,
-                connection.transaction(),
-            ):
+            with self._pools.get().connection(self._target.timeout) as connection:
                 connection.limit = self._target.timeout
-                execute(connection, migrations.LOCK)
-                execute(connection, migrations.CREATE_LEDGER)
-                applied = {version for (version,) in execute(connection, migrations.APPLIED)}
-                missing = [each for each in migrations.migrations() if each.version not in applied]
-                for migration in missing:
-                    connection.execute(migration.text)
-                    execute(connection, migrations.RECORD, [migration.version, migration.name])
-                return [migration.version for migration in missing]
+                return migrate(connection)
 
     def close(self) -> None:
         pool = self._pools.take()
@@ -137,12 +147,18 @@ class PostgresStore:
     def _run(
         self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True
     ) -> list[tuple[Any, ...]]:
+        def executed(connection: Bounded) -> list[tuple[Any, ...]]:
+            return execute(connection, statement(name), parameters)
+
+        return self._tried(executed, repeat=repeat)
+
+    def _tried(self, work: Callable[[Bounded], R], *, repeat: bool) -> R:
         deadline = time.monotonic() + self._target.timeout
         with translated(self._target.shown):
             for tries in range(1, _TRIES + 1):
                 try:
                     with self._pools.get().connection(deadline - time.monotonic()) as connection:
-                        return execute(connection, statement(name), parameters)
+                        return work(connection)
                 except SCHEMA_MISSING:
                     if tries == _TRIES:
                         raise

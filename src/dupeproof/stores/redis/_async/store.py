@@ -17,6 +17,7 @@ from dupeproof.core.records import (
     Renew,
     Stats,
 )
+from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.stores.redis import layout
 from dupeproof.stores.redis._async.client import ANYWHERE, AsyncClient
 from dupeproof.stores.redis._async.shelf import AsyncRedisShelf
@@ -35,6 +36,11 @@ class AsyncRedisStore:
     def __init__(self, target: Target) -> None:
         self._client = AsyncClient(target)
         self._is_cluster = target.kind == "cluster"
+
+    @property
+    def client(self) -> AsyncClient:
+        """For what is kept on the same server beside records and marks."""
+        return self._client
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         answers: list[Outcome | None] = [None] * len(requests)
@@ -91,6 +97,25 @@ class AsyncRedisStore:
             answer == 1 for answer in await self._call("unmark", marks, layout.unmark_args, layout.mark_key)
         ]
 
+    async def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        # Not repeated after a lost reply, for the same reason as a mark.
+        answers = await self._call("advance", numbers, layout.number_args, layout.sequence_key, repeat=False)
+        return [layout.VERDICTS[answer] for answer in answers]
+
+    async def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        commands = [pack(b"DEL", layout.sequence_key(key)) for key in keys]
+        return [answer > 0 for answer in await self._client.send(commands, _tags(keys))] if keys else []
+
+    async def sequences(self) -> SequenceStats:
+        producers, size = 0, 0
+        async for keys in self._pages(layout.SEQUENCES):
+            commands = [pack(b"MEMORY", b"USAGE", key) for key in keys]
+            tags = [layout.tag(key[-16:]) for key in keys]
+            sizes = await self._client.send(commands, tags) if keys else []
+            producers += len(keys)
+            size += sum(each or 0 for each in sizes)
+        return SequenceStats(producers=producers, bytes=size)
+
     async def purge(self, limit: int) -> int:
         """Nothing to do: Redis removes what has expired."""
         return min(limit, 0)
@@ -136,13 +161,15 @@ class AsyncRedisStore:
         items: Sequence[T],
         args: Callable[[T], list[bytes]],
         key_name: Callable[[bytes], bytes] = layout.record_key,
+        *,
+        repeat: bool = True,
     ) -> list[Any]:
         """One script call, or on Cluster one per hash tag; the answers in the order of the items."""
         if not items:
             return []
         running = script(name)
         if len(items) == 1:
-            return await self._call_one(running, items[0], args, key_name)
+            return await self._call_one(running, items[0], args, key_name, repeat=repeat)
         groups: dict[int, list[int]] = {}
         for index, item in enumerate(items):
             tag = layout.tag(item.key) if self._is_cluster else ANYWHERE  # type: ignore[attr-defined]
@@ -157,6 +184,7 @@ class AsyncRedisStore:
         batches = await self._client.send(
             [running.call(*part) for part in parts],
             list(groups),
+            repeat=repeat,
             in_full=lambda n: running.in_full(*parts[n]),
         )
         answers: list[Any] = [None] * len(items)
@@ -171,11 +199,16 @@ class AsyncRedisStore:
         item: Any,
         args: Callable[[Any], list[bytes]],
         key_name: Callable[[bytes], bytes],
+        *,
+        repeat: bool,
     ) -> list[Any]:
         part = ([key_name(item.key)], args(item))
         answers: list[Any]
         [answers] = await self._client.send(
-            [running.call(*part)], [layout.tag(item.key)], in_full=lambda _: running.in_full(*part)
+            [running.call(*part)],
+            [layout.tag(item.key)],
+            repeat=repeat,
+            in_full=lambda _: running.in_full(*part),
         )
         return answers
 

@@ -18,6 +18,7 @@ from dupeproof.core.records import (
     Renew,
     Stats,
 )
+from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.stores.redis import layout
 from dupeproof.stores.redis._sync.client import ANYWHERE, Client
 from dupeproof.stores.redis._sync.shelf import RedisShelf
@@ -36,6 +37,11 @@ class RedisStore:
     def __init__(self, target: Target) -> None:
         self._client = Client(target)
         self._is_cluster = target.kind == "cluster"
+
+    @property
+    def client(self) -> Client:
+        """For what is kept on the same server beside records and marks."""
+        return self._client
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         answers: list[Outcome | None] = [None] * len(requests)
@@ -88,6 +94,25 @@ class RedisStore:
     def unmark(self, marks: Sequence[Mark]) -> list[bool]:
         return [answer == 1 for answer in self._call("unmark", marks, layout.unmark_args, layout.mark_key)]
 
+    def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        # Not repeated after a lost reply, for the same reason as a mark.
+        answers = self._call("advance", numbers, layout.number_args, layout.sequence_key, repeat=False)
+        return [layout.VERDICTS[answer] for answer in answers]
+
+    def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        commands = [pack(b"DEL", layout.sequence_key(key)) for key in keys]
+        return [answer > 0 for answer in self._client.send(commands, _tags(keys))] if keys else []
+
+    def sequences(self) -> SequenceStats:
+        producers, size = 0, 0
+        for keys in self._pages(layout.SEQUENCES):
+            commands = [pack(b"MEMORY", b"USAGE", key) for key in keys]
+            tags = [layout.tag(key[-16:]) for key in keys]
+            sizes = self._client.send(commands, tags) if keys else []
+            producers += len(keys)
+            size += sum(each or 0 for each in sizes)
+        return SequenceStats(producers=producers, bytes=size)
+
     def purge(self, limit: int) -> int:
         """Nothing to do: Redis removes what has expired."""
         return min(limit, 0)
@@ -133,13 +158,15 @@ class RedisStore:
         items: Sequence[T],
         args: Callable[[T], list[bytes]],
         key_name: Callable[[bytes], bytes] = layout.record_key,
+        *,
+        repeat: bool = True,
     ) -> list[Any]:
         """One script call, or on Cluster one per hash tag; the answers in the order of the items."""
         if not items:
             return []
         running = script(name)
         if len(items) == 1:
-            return self._call_one(running, items[0], args, key_name)
+            return self._call_one(running, items[0], args, key_name, repeat=repeat)
         groups: dict[int, list[int]] = {}
         for index, item in enumerate(items):
             tag = layout.tag(item.key) if self._is_cluster else ANYWHERE  # type: ignore[attr-defined]
@@ -154,6 +181,7 @@ class RedisStore:
         batches = self._client.send(
             [running.call(*part) for part in parts],
             list(groups),
+            repeat=repeat,
             in_full=lambda n: running.in_full(*parts[n]),
         )
         answers: list[Any] = [None] * len(items)
@@ -168,11 +196,16 @@ class RedisStore:
         item: Any,
         args: Callable[[Any], list[bytes]],
         key_name: Callable[[bytes], bytes],
+        *,
+        repeat: bool,
     ) -> list[Any]:
         part = ([key_name(item.key)], args(item))
         answers: list[Any]
         [answers] = self._client.send(
-            [running.call(*part)], [layout.tag(item.key)], in_full=lambda _: running.in_full(*part)
+            [running.call(*part)],
+            [layout.tag(item.key)],
+            repeat=repeat,
+            in_full=lambda _: running.in_full(*part),
         )
         return answers
 

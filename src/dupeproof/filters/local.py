@@ -1,0 +1,71 @@
+"""What the filters inside a process have in common."""
+
+import os
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from dupeproof.filters.options import Acceptance, OnceOver
+from dupeproof.keys.names import Key, check_key, check_keys
+
+T = TypeVar("T")
+
+
+class LocalFilter(ABC):
+    """Remembers ids with a small chance of taking a new one for a known one, and none of the reverse."""
+
+    def __init__(self, acceptance: Acceptance) -> None:
+        self._acceptance = acceptance
+        self._over = OnceOver()
+        self._lock = threading.Lock()
+        _all.add(self)
+
+    def after_fork(self) -> None:
+        """A child finds the lock open, whatever the threads of its parent were doing."""
+        self._lock = threading.Lock()
+
+    @abstractmethod
+    def _add(self, texts: Sequence[str]) -> list[bool]: ...
+
+    @abstractmethod
+    def _might_have(self, texts: Sequence[str]) -> list[bool]: ...
+
+    def add(self, key: Key) -> bool:
+        """Add the id. True: it was surely not there before. False: it probably was."""
+        return self._add([check_key(key)])[0]
+
+    def add_many(self, keys: Iterable[Key]) -> list[bool]:
+        """The same for many, in order; of an id that stands in it twice, the first is new. A bad key adds none."""
+        return self._add(check_keys(keys))
+
+    def __contains__(self, key: Key) -> bool:
+        return self._might_have([check_key(key)])[0]
+
+    def might_have_many(self, keys: Iterable[Key]) -> list[bool]:
+        """False: surely not there. True: probably there."""
+        return self._might_have(check_keys(keys))
+
+    def seen(self, key: Key) -> bool:
+        """Whether the id was there before, wrong for new ones at the accepted rate; adds it in the same step."""
+        self._acceptance.check()
+        return not self.add(key)
+
+    def fresh(self, items: Iterable[T], key: Callable[[T], Key] | None = None) -> list[T]:
+        """The items not there before, in order, each id once; drops new ones at the accepted rate."""
+        self._acceptance.check()
+        chosen = list(items)
+        keys: Iterable[Any] = chosen if key is None else map(key, chosen)
+        return [item for item, new in zip(chosen, self.add_many(keys), strict=True) if new]
+
+
+_all: "weakref.WeakSet[LocalFilter]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for each in list(_all):
+        each.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

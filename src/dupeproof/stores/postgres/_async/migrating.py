@@ -1,0 +1,22 @@
+"""Bringing the schema up to date, on any connection: the store's own, or the caller's."""
+
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import tuple_row
+
+from dupeproof.stores.postgres import migrations
+
+
+async def migrate(connection: AsyncConnection[Any]) -> list[int]:
+    """The versions that were applied now, in one transaction; inside that of the caller where there is one."""
+    async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(migrations.LOCK)
+        await cursor.execute(migrations.CREATE_LEDGER)
+        await cursor.execute(migrations.APPLIED)
+        applied = {version for (version,) in await cursor.fetchall()}
+        missing = [each for each in migrations.migrations() if each.version not in applied]
+        for migration in missing:
+            await cursor.execute(migration.text)
+            await cursor.execute(migrations.RECORD, [migration.version, migration.name])
+        return [migration.version for migration in missing]
