@@ -68,7 +68,7 @@ class Pulse:
         found = []
         for reference, due in list(self._due.items()):
             claim = reference()
-            if claim is None:
+            if claim is None or not claim.is_open:
                 self._due.pop(reference, None)
             elif due <= now:
                 found.append(claim)

@@ -20,6 +20,7 @@ from dupeproof.core.tokens import new_token
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
 from dupeproof.guards._async.engine import AsyncEngine
 from dupeproof.guards._async.runtime import insisting, settle, shielded
+from dupeproof.guards.beating import Pulse
 from dupeproof.guards.entries import replay
 from dupeproof.guards.results import DeadCall
 
@@ -38,6 +39,7 @@ class AsyncClaim:
     _asked = False
     _open = False
     _closing = False
+    _pulse: Pulse | None = None
     _since = (0.0, 0)
 
     def __init__(
@@ -145,7 +147,7 @@ class AsyncClaim:
             try:
                 self.won = self._open = True
                 self.attempt = outcome.attempt
-                self._engine.heartbeat.watch(self)
+                self._pulse = self._engine.heartbeat.watch(self)
                 if self._engine.listeners:
                     self._publish(Kind.TOOK_OVER if outcome.took_over else Kind.WON)
             except BaseException:
@@ -320,7 +322,8 @@ class AsyncClaim:
     def shut(self) -> None:
         """No longer to be kept alive, or closed a second time."""
         self._open = False
-        self._engine.heartbeat.unwatch(self)
+        if self._pulse is not None:
+            self._pulse.remove(self)
 
     def _publish(self, kind: Kind) -> None:
         if self._engine.listeners:

@@ -114,17 +114,15 @@ class Heartbeat:
         self._store = store
         self._beats: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopBeat] = WeakKeyDictionary()
 
-    def watch(self, claim: Beating) -> None:
+    def watch(self, claim: Beating) -> Pulse:
+        """Keep the claim alive, until it is removed from the pulse that is returned."""
         loop = asyncio.get_running_loop()
         beat = self._beats.get(loop)
         if beat is None:
             beat = self._beats[loop] = _LoopBeat(self._store, loop)
         if beat.pulse.add(claim, time.monotonic()):
             beat.arm()
-
-    def unwatch(self, claim: Beating) -> None:
-        for beat in list(self._beats.values()):
-            beat.pulse.remove(claim)
+        return beat.pulse
 
     def stop(self) -> None:
         """Nothing to do: without open claims there are no timers, and open claims are kept alive to their end."""

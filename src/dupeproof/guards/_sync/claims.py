@@ -21,6 +21,7 @@ from dupeproof.core.tokens import new_token
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
 from dupeproof.guards._sync.engine import Engine
 from dupeproof.guards._sync.runtime import settle
+from dupeproof.guards.beating import Pulse
 from dupeproof.guards.entries import replay
 from dupeproof.guards.results import DeadCall
 
@@ -39,6 +40,7 @@ class Claim:
     _asked = False
     _open = False
     _closing = False
+    _pulse: Pulse | None = None
     _since = (0.0, 0)
 
     def __init__(
@@ -146,7 +148,7 @@ class Claim:
             try:
                 self.won = self._open = True
                 self.attempt = outcome.attempt
-                self._engine.heartbeat.watch(self)
+                self._pulse = self._engine.heartbeat.watch(self)
                 if self._engine.listeners:
                     self._publish(Kind.TOOK_OVER if outcome.took_over else Kind.WON)
             except BaseException:
@@ -321,7 +323,8 @@ class Claim:
     def shut(self) -> None:
         """No longer to be kept alive, or closed a second time."""
         self._open = False
-        self._engine.heartbeat.unwatch(self)
+        if self._pulse is not None:
+            self._pulse.remove(self)
 
     def _publish(self, kind: Kind) -> None:
         if self._engine.listeners:

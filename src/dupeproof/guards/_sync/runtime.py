@@ -56,12 +56,11 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
         self._stopped = False
 
-    def watch(self, claim: Beating) -> None:
+    def watch(self, claim: Beating) -> Pulse:
+        """Keep the claim alive, until it is removed from the pulse that is returned."""
         if self._pulse.add(claim, time.monotonic()):
             self._wake()
-
-    def unwatch(self, claim: Beating) -> None:
-        self._pulse.remove(claim)
+        return self._pulse
 
     def stop(self) -> None:
         """End the thread, when the claims that are still open have come to their end."""

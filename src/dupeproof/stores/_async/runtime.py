@@ -16,18 +16,24 @@ class PerHome(Generic[T]):
         self._make = make
         self._discard = discard
         self._made: dict[asyncio.AbstractEventLoop, T] = {}
+        self._last: tuple[asyncio.AbstractEventLoop | None, T | None] = (None, None)
+        """Nearly always the one that asks again."""
 
     def get(self) -> T:
         loop = asyncio.get_running_loop()
-        try:
-            return self._made[loop]
-        except KeyError:
+        last, made = self._last
+        if loop is last and made is not None:
+            return made
+        made = self._made.get(loop)
+        if made is None:
             self._sweep()
             made = self._made[loop] = self._make()
-            return made
+        self._last = (loop, made)
+        return made
 
     def take(self) -> T | None:
         """What there is for this loop, to be closed; the next `get` makes it anew."""
+        self._last = (None, None)
         self._sweep()
         return self._made.pop(asyncio.get_running_loop(), None)
 

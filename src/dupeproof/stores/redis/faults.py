@@ -1,7 +1,6 @@
 """The driver's errors in our words."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 from redis import exceptions as theirs
 
@@ -29,14 +28,20 @@ _ADVICE: list[tuple[type[Exception] | tuple[type[Exception], ...], str]] = [
 ]
 
 
-@contextmanager
-def translated(url: str) -> Iterator[None]:
-    try:
-        yield
-    except theirs.RedisError as exc:
-        raise StoreUnavailable(f"Redis at {url} {_advice(exc)}", refused=_refused(exc)) from exc
-    except (OSError, TimeoutError) as exc:
-        raise StoreUnavailable(f"Redis at {url} cannot be reached: {type(exc).__name__}") from exc
+class translated:  # noqa: N801 - used as a function; as a generator it would cost as much as packing the command
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(exc, theirs.RedisError):
+            raise StoreUnavailable(f"Redis at {self._url} {_advice(exc)}", refused=_refused(exc)) from exc
+        if isinstance(exc, OSError):
+            raise StoreUnavailable(f"Redis at {self._url} cannot be reached: {type(exc).__name__}") from exc
 
 
 def _refused(exc: Exception) -> bool:
