@@ -1,0 +1,91 @@
+"""PostgreSQL: a database of its own, on a server of our own or on one that was given."""
+
+import secrets
+from contextlib import ExitStack
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+
+from dupeproof.cli.bench.sites.base import Site
+from dupeproof.testing.servers import Postgres
+from dupeproof.testing.servers.warden import tree
+
+# Durable, and with the memory a server of any size would be given; the rest is its default.
+_SETTINGS: dict[str, str | int] = {
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "shared_preload_libraries": "",
+    "shared_buffers": "1GB",
+    "max_wal_size": "4GB",
+}
+_TABLES = (
+    "SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+)
+
+
+class PostgresSite(Site):
+    store = "postgres"
+
+    def __init__(self, given: str | None = None) -> None:
+        self._given = given
+        self._server = Postgres(settings=_SETTINGS)
+        self._name = f"dupeproof_bench_{secrets.token_hex(6)}"
+        self._stack = ExitStack()
+
+    @property
+    def _home(self) -> str:
+        return self._server.url if self._given is None else self._given
+
+    @property
+    def url(self) -> str:
+        return urlunsplit(urlsplit(self._home)._replace(path=f"/{self._name}"))
+
+    @property
+    def durability(self) -> str:
+        settings = {
+            name: self._rows(f"SHOW {name}")[0][0]
+            for name in ("fsync", "synchronous_commit", "full_page_writes")
+        }
+        off = [name for name, value in settings.items() if value == "off"]
+        return f"not full: {', '.join(off)} off" if off else "full (fsync each commit)"
+
+    @property
+    def version(self) -> str:
+        return str(self._rows("SHOW server_version")[0][0]).split()[0]
+
+    @property
+    def pids(self) -> list[int]:
+        pid = None if self._given is not None else self._server.pid
+        return [] if pid is None else tree(pid)
+
+    def clean(self) -> None:
+        tables = [table for (table,) in self._rows(_TABLES) if table != "dupeproof_migrations"]
+        if tables:
+            self._rows(f"TRUNCATE {', '.join(tables)}")
+
+    def size(self) -> int:
+        return int(
+            self._rows(f"SELECT coalesce(sum(pg_total_relation_size(name)), 0) FROM ({_TABLES}) AS t (name)")[
+                0
+            ][0]
+        )
+
+    def _rows(self, statement: str, *, home: bool = False) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self._home if home else self.url, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def __enter__(self) -> "PostgresSite":
+        with ExitStack() as stack:
+            if self._given is None:
+                stack.enter_context(self._server)
+            self._rows(f"CREATE DATABASE {self._name} TEMPLATE template0", home=True)
+            drop = f"DROP DATABASE {self._name} WITH (FORCE)"
+            stack.callback(self._rows, drop, home=True)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()

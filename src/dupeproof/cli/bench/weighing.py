@@ -1,0 +1,120 @@
+"""How many bytes an id takes: fill a store, look at its size, divide."""
+
+import gc
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from time import monotonic
+
+from msgspec import Struct
+
+from dupeproof.cli.bench.heats import contender
+from dupeproof.cli.bench.model import Plan, Store, Unavailable, make_ids
+from dupeproof.cli.bench.shapes import BATCH, opened
+from dupeproof.cli.bench.sites.base import Site
+from dupeproof.cli.bench.sites.embedded import MemorySite
+from dupeproof.cli.output import without_secrets
+
+_CHUNK = 10 * BATCH
+
+
+class Layout(Struct, frozen=True, kw_only=True):
+    """One form of keeping ids, and the contender that fills a store with it fastest."""
+
+    name: str
+    store: Store
+    title: str
+    filler: str
+    share: float = 1.0
+    """Of the number of ids that are weighed."""
+
+
+class Weight(Struct, frozen=True, kw_only=True):
+    layout: str
+    store: Store
+    title: str
+    count: int = 0
+    bytes_per_id: float | None = None
+    reason: str | None = None
+
+
+LAYOUTS: tuple[Layout, ...] = (
+    Layout(name="memory.set", store="memory", title="set of str", filler="memory.loop"),
+    Layout(name="memory.marks", store="memory", title="dupeproof, memory", filler="memory.fresh"),
+    Layout(name="memory.bloom", store="memory", title="dupeproof, Bloom", filler="memory.bloom"),
+    Layout(name="sqlite.table", store="sqlite", title="text key and expiry", filler="sqlite.executemany"),
+    Layout(name="sqlite.marks", store="sqlite", title="dupeproof, SQLite", filler="sqlite.fresh"),
+    Layout(name="redis.key", store="redis", title="SET NX EX", filler="redis.pipeline"),
+    Layout(name="redis.marks", store="redis", title="dupeproof, Redis", filler="redis.fresh"),
+    Layout(name="redis.compact", store="redis", title="dupeproof, compact", filler="redis.compact"),
+    Layout(name="redis.bloom", store="redis", title="dupeproof, Redis Bloom", filler="redis.bloom"),
+    Layout(name="postgres.textbook", store="postgres", title="textbook table", filler="postgres.textbook"),
+    Layout(name="postgres.lean", store="postgres", title="uuid key and expiry", filler="postgres.unnest"),
+    Layout(name="postgres.marks", store="postgres", title="dupeproof, PostgreSQL", filler="postgres.fresh"),
+    Layout(
+        name="redis.records",
+        store="redis",
+        title="dupeproof, result of a call on Redis",
+        filler="redis.many.new.ours_tasks",
+        share=0.1,
+    ),
+    Layout(
+        name="postgres.records",
+        store="postgres",
+        title="dupeproof, result of a call on PostgreSQL",
+        filler="postgres.many.new.ours_tasks",
+        share=0.1,
+    ),
+)
+
+
+def weigh_all(store: Store, site: Site, plan: Plan, step: Callable[[], object]) -> list[Weight]:
+    weights = []
+    for layout in LAYOUTS:
+        if layout.store == store:
+            weights.append(_weigh(layout, site, plan))
+            step()
+    return weights
+
+
+def _weigh(layout: Layout, site: Site, plan: Plan) -> Weight:
+    known = {"layout": layout.name, "store": layout.store, "title": layout.title}
+    wanted = int(plan.weighed * layout.share)
+    try:
+        if layout.store == "memory":
+            count, size = _in_a_process_of_its_own(layout.filler, wanted, plan.weighing_seconds)
+        else:
+            count, size = fill(layout.filler, site, wanted, plan.weighing_seconds)
+    except Unavailable as exc:
+        return Weight(**known, reason=str(exc))  # type: ignore[arg-type]
+    except Exception as exc:  # noqa: BLE001 - the others are weighed all the same, and this one says why not
+        return Weight(**known, reason=f"failed: {type(exc).__name__}: {without_secrets(str(exc))[:200]}")  # type: ignore[arg-type]
+    return Weight(**known, count=count, bytes_per_id=size / count)  # type: ignore[arg-type]
+
+
+def _in_a_process_of_its_own(filler: str, wanted: int, seconds: float) -> tuple[int, int]:
+    """What this process has allocated and freed before would hide what the ids take."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(fill, filler, MemorySite(), wanted, seconds).result()
+
+
+def fill(filler: str, site: Site, wanted: int, seconds: float) -> tuple[int, int]:
+    """How many ids went in before the time was over, and the bytes they take."""
+    chosen = contender(filler)
+    site.expected = wanted
+    site.clean()
+    deadline = monotonic() + seconds
+    count = 0
+    resident = site.store == "memory"
+    with opened(chosen.shape, chosen.make(site)) as feed:
+        feed(make_ids(BATCH), None)
+        gc.collect()
+        before = site.size()
+        while count < wanted and monotonic() < deadline:
+            chunk = make_ids(min(_CHUNK, wanted - count))
+            feed(chunk, None)
+            count += len(chunk)
+        del chunk
+        gc.collect()
+        after = site.size() if resident else 0
+    return count, (after if resident else site.size()) - before
