@@ -27,9 +27,9 @@ class Results(Struct, frozen=True, kw_only=True):
     def row(self, name: str) -> Row:
         found = next((row for row in self.rows if row.name == name), None)
         if found is None:
-            raise NotMeasured(f"{name} was not run")
+            raise NotMeasured(f"{name.partition('.')[0]} was left out")
         if not found.speeds:
-            raise NotMeasured(f"{name}: {found.reason}")
+            raise NotMeasured(str(found.reason))
         return found
 
 
@@ -100,7 +100,7 @@ def _bytes(layout: str) -> Measure:
     def measure(results: Results) -> list[float]:
         weight = next((each for each in results.weights if each.layout == layout), None)
         if weight is None:
-            raise NotMeasured(f"{layout} was not weighed")
+            raise NotMeasured(f"{layout.partition('.')[0]} was left out")
         if weight.bytes_per_id is None:
             raise NotMeasured(str(weight.reason))
         return [weight.bytes_per_id]
@@ -111,7 +111,7 @@ def _bytes(layout: str) -> Measure:
 def _false_positives(results: Results) -> list[float]:
     if isinstance(results.false_positives, float):
         return [100 * results.false_positives]
-    raise NotMeasured(results.false_positives or "memory was not run")
+    raise NotMeasured(results.false_positives or "memory was left out")
 
 
 def _growth(name: str) -> Measure:

@@ -95,12 +95,12 @@ class Plan(Struct, frozen=True, kw_only=True):
     """For one store."""
 
 
-# A power of two minus a little is how full hash tables are at a million, so both say the same about bytes.
+# Both weigh at 95 % of a power of two, so that hash tables are equally full.
 FULL = Plan(
     rounds=7,
     seconds=0.5,
     most=200_000,
-    same_count=300_000,
+    same_count=500_000,
     weighed=1_000_000,
     weighing_seconds=60,
     sizes=(10_000, 100_000, 1_000_000, 10_000_000),
@@ -108,11 +108,11 @@ FULL = Plan(
 )
 QUICK = Plan(
     rounds=5,
-    seconds=0.04,
+    seconds=0.03,
     most=20_000,
-    same_count=50_000,
-    weighed=125_000,
-    weighing_seconds=1.5,
+    same_count=60_000,
+    weighed=62_500,
+    weighing_seconds=2,
     sizes=(1_000, 10_000, 100_000),
     scaling_seconds=10,
 )

@@ -4,16 +4,18 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import cycle, islice
-from statistics import quantiles
-from typing import Any
+from statistics import median, quantiles
 
 from dupeproof.cli.bench.model import OURS, Contender, Heat, Plan, Row, Unavailable, make_ids
 from dupeproof.cli.bench.shapes import BATCH, Feed, Log, opened
 from dupeproof.cli.bench.sites.base import Site
 from dupeproof.cli.output import without_secrets
 
-_PROOF = 40
-_WARM_UP = 128
+_PROOF = 20
+_WARM_UP = 16
+_LATENCIES = 100
+"""Calls without which there is no talk of the slowest in a hundred."""
+_MOST_LATENCIES = 100_000
 _REPLAYED = 200
 """Keys a replay goes round and round."""
 
@@ -24,11 +26,14 @@ class Wrong(Exception):
 
 def race(heat: Heat, site: Site, plan: Plan, step: Callable[[], object]) -> list[Row]:
     """One row per contender. `step` is told of every `steps(heat, plan)`."""
+    site.clean()
     with ExitStack() as stack:
         lanes = [Lane(contender, heat, site, plan, stack) for contender in heat.contenders]
         for lane in lanes:
             lane.attempt(lane.prepare)
             step()
+        gc.collect()
+        gc.freeze()  # what libraries and set-up left is not looked through again while the clock runs
         if heat.same_count:
             for lane in lanes:
                 lane.count = plan.same_count
@@ -48,7 +53,7 @@ def steps(heat: Heat, plan: Plan) -> int:
 
 
 class Lane:
-    """One contender in a heat. A new call gets a clean store every round; a replay keeps the one it was stored in."""
+    """One contender in a heat."""
 
     def __init__(self, contender: Contender, heat: Heat, site: Site, plan: Plan, stack: ExitStack) -> None:
         self.count = 0
@@ -78,14 +83,18 @@ class Lane:
         """See that it works, warm up, and learn how many ids fill a round. None of this counts."""
         with self._opened() as feed:
             self._prove(feed)
-            count = _WARM_UP
+            count = self._least
             while (
                 seconds := feed(self._ids(count), None)
             ) < self._plan.seconds / 3 and count < self._plan.most:
                 count *= 4
-            self.count = _whole(
-                min(self._plan.most, max(_WARM_UP, int(count / seconds * self._plan.seconds)))
-            )
+            fitting = int(count / seconds * self._plan.seconds)
+            self.count = _whole(min(self._plan.most, max(self._least, fitting)))
+
+    @property
+    def _least(self) -> int:
+        """Ids without which not every caller has had its turn."""
+        return max(_WARM_UP, 2 * self._contender.shape.callers)
 
     def run(self) -> None:
         with self._opened() as feed:
@@ -97,7 +106,7 @@ class Lane:
         """A pass of its own: watching every call would slow the others down."""
         log: Log = []
         with self._opened() as feed:
-            ids = self._ids(min(self.count, max(BATCH * 20, 20_000)))
+            ids = self._ids(max(_LATENCIES, min(self.count, _MOST_LATENCIES)))
             gc.collect()
             feed(ids, log)
         self._latencies = [nanoseconds for nanoseconds, _, _ in log]
@@ -123,17 +132,27 @@ class Lane:
 
     @contextmanager
     def _opened(self) -> Iterator[Feed]:
-        making = self._contender.make
+        """Ready to be timed: connected, warm, and on an empty store unless it is a replay."""
         if self._heat.replay:
             if self._kept is None:
-                self._kept = self._stack.enter_context(opened(self._contender.shape, making(self._site)))
+                self._kept = self._open(self._stack)
                 self._kept(self._keys, None)
             yield self._kept
-            return
-        self._site.clean()
-        with opened(self._contender.shape, making(self._site)) as feed:
-            feed(make_ids(_WARM_UP), None)
-            yield feed
+        elif self._site.reopened:
+            self._site.clean()
+            with ExitStack() as stack:
+                yield self._open(stack)
+        else:
+            if self._kept is None:
+                self._kept = self._open(self._stack)
+            self._site.next_round()
+            yield self._kept
+
+    def _open(self, stack: ExitStack) -> Feed:
+        contender = self._contender
+        feed = stack.enter_context(opened(contender.shape, contender.make(self._site)))
+        feed(make_ids(self._least), None)
+        return feed
 
     def _ids(self, count: int) -> list[str]:
         return list(islice(cycle(self._keys), count)) if self._heat.replay else make_ids(count)
@@ -167,7 +186,7 @@ def _whole(count: int) -> int:
 
 
 def _percentiles(nanoseconds: list[int]) -> tuple[float | None, float | None]:
-    if len(nanoseconds) < 2:
+    if not nanoseconds:
         return None, None
-    cuts: list[Any] = quantiles(nanoseconds, n=100, method="inclusive")
-    return cuts[49] / 1e9, cuts[98] / 1e9
+    enough = len(nanoseconds) >= _LATENCIES
+    return median(nanoseconds) / 1e9, quantiles(nanoseconds, n=100)[98] / 1e9 if enough else None

@@ -21,6 +21,8 @@ The JSON, one object:
 from typing import Any
 
 import msgspec
+from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from dupeproof.cli.bench.model import OURS, Row
@@ -30,15 +32,8 @@ from dupeproof.cli.bench.running import Report
 NONE = "–"
 ROW_COLUMNS = ("who", "what", "how", "a second", "spread", "p50", "p99", "bytes/id", "durability")
 GOAL_COLUMNS = ("goal", "target", "measured", "spread", "")
-PUBLISHED_COLUMNS = (
-    "method",
-    "published",
-    "same method here",
-    "dupeproof here",
-    "published, MB/million",
-    "dupeproof, MB/million",
-    "durability",
-)
+PUBLISHED_COLUMNS = ("method", "published", "same here", "dupeproof", "published", "dupeproof", "durability")
+"""Ids a second thrice, then megabytes for a million ids twice."""
 
 
 def heats(report: Report) -> dict[str, list[tuple[str, ...]]]:
@@ -89,8 +84,8 @@ def published(report: Report) -> list[tuple[str, ...]]:
             rate(each.published_speed),
             rate(each.here_speed),
             rate(each.our_speed),
-            f"{each.published_megabytes:g}",
-            NONE if each.our_megabytes is None else f"{each.our_megabytes:.1f}",
+            f"{each.published_megabytes:g} MB",
+            NONE if each.our_megabytes is None else f"{each.our_megabytes:.1f} MB",
             each.durability,
         )
         for each in report.published
@@ -99,37 +94,53 @@ def published(report: Report) -> list[tuple[str, ...]]:
 
 def headline(report: Report) -> str:
     machine = report.machine
-    servers = ", ".join(f"{name} {version}" for name, version in report.servers.items())
+    versions = {"Python": machine.python, **report.servers}
     return (
         f"{machine.cores} cores of {machine.processor}, fdatasync {duration(machine.fdatasync_seconds)}, "
-        f"Python {machine.python}, {servers}; pinned {report.pin} ({MEANING[report.pin]}); "
+        f"{', '.join(f'{name} {version}' for name, version in versions.items())}; pinned {report.pin} ({MEANING[report.pin]}); "
         f"medians of {report.rounds} interleaved rounds"
     )
 
 
 def tables(report: Report) -> list[Table]:
-    shown = [_table(f"{title}", ROW_COLUMNS, rows, left=3) for title, rows in heats(report).items()]
-    shown.append(_table("The published table", PUBLISHED_COLUMNS, published(report), left=1))
-    shown.append(_table("Goals", GOAL_COLUMNS, goals(report), left=1))
+    """For a terminal of a hundred columns."""
+    shown = [_heat_table(title, rows) for title, rows in heats(report).items()]
+    shown.append(_table("The published table", PUBLISHED_COLUMNS, published(report)))
+    measured = [row for row in goals(report) if row[2] != NONE]
+    shown.append(_table("Goals", GOAL_COLUMNS, measured))
     return shown
 
 
-def _table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]], *, left: int) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
+def _heat_table(title: str, rows: list[tuple[str, ...]]) -> Table:
+    """Who, what and how in one column."""
+    return _table(
+        title, ("", *ROW_COLUMNS[3:]), [(", ".join(filter(None, row[:3])), *row[3:]) for row in rows]
+    )
+
+
+def _table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=box.SIMPLE)
     last = len(columns) - 1
     for place, column in enumerate(columns):
-        table.add_column(
-            column, justify="left" if place < left or place == last else "right", overflow="fold"
-        )
+        table.add_column(column, justify="left" if place in (0, last) else "right", no_wrap=0 < place < last)
     for row in rows:
-        table.add_row(*row, style=_style(row))
+        table.add_row(*map(escape, row), style=_style(row))
     return table
 
 
 def _style(row: tuple[str, ...]) -> str:
-    if row[0] == OURS:
+    if row[0].startswith(OURS):
         return "bold"
     return {"met": "green", "missed": "bold red"}.get(row[-1], "")
+
+
+def unmeasured(report: Report) -> dict[str, list[str]]:
+    """Goals that were not measured, by the reason."""
+    found: dict[str, list[str]] = {}
+    for each in report.verdicts:
+        if each.met is None:
+            found.setdefault(str(each.reason), []).append(each.title)
+    return found
 
 
 def facts(report: Report, files: dict[str, str]) -> dict[str, Any]:

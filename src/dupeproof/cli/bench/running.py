@@ -55,7 +55,6 @@ def run(request: Request, progress: Progress) -> Report:
     growths: list[Growth] = []
     servers: dict[str, str] = {}
     wrong: float | str | None = None
-    gc.freeze()  # what the imports left is not looked through again while the clock runs
     try:
         with pinned(client):
             for store in request.stores:
@@ -63,10 +62,10 @@ def run(request: Request, progress: Progress) -> Report:
             if "memory" in request.stores:
                 progress("Bloom, false positives")
                 wrong = _false_positives(request.plan)
-            for growing in _growing(request):
-                growths.append(
-                    scaling.grow(growing, request.plan, server, lambda: progress("How stores grow"))
-                )
+            growths += [
+                scaling.grow(growing, request.plan, server, lambda: progress("How stores grow"))
+                for growing in _growing(request)
+            ]
     finally:
         gc.unfreeze()
     results = Results(rows=rows, weights=weights, growths=growths, false_positives=wrong)
@@ -87,7 +86,7 @@ def total(request: Request) -> int:
     races = sum(steps(heat, request.plan) for store in request.stores for heat in HEATS[store])
     weighings = sum(layout.store in request.stores for layout in LAYOUTS)
     points = len(_growing(request)) * len(request.plan.sizes)
-    return races + weighings + points + ("memory" in request.stores)
+    return len(request.stores) + races + weighings + points + ("memory" in request.stores)
 
 
 def _growing(request: Request) -> list[scaling.Growing]:
@@ -104,8 +103,7 @@ def _run_store(
     progress: Progress,
 ) -> None:
     try:
-        progress_start = f"{store}, starting"
-        progress(progress_start)
+        progress(f"{store}, starting")
         with started(store, request.given.get(store), server) as site:
             if site.version is not None:
                 servers[store] = site.version

@@ -27,6 +27,8 @@ class Shape(Struct, frozen=True):
         match self.kind:
             case "threads" | "tasks" if self.callers > 1:
                 return f"{self.callers} {self.kind}"
+            case "tasks":
+                return "one task"
             case "batches":
                 return f"batches of {BATCH:,}"
             case _:

@@ -1,11 +1,12 @@
 """How many bytes an id takes: fill a store, look at its size, divide."""
 
 import gc
-import multiprocessing
+import subprocess
+import sys
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from time import monotonic
 
+import msgspec
 from msgspec import Struct
 
 from dupeproof.cli.bench.heats import contender
@@ -14,8 +15,6 @@ from dupeproof.cli.bench.shapes import BATCH, opened
 from dupeproof.cli.bench.sites.base import Site
 from dupeproof.cli.bench.sites.embedded import MemorySite
 from dupeproof.cli.output import without_secrets
-
-_CHUNK = 10 * BATCH
 
 
 class Layout(Struct, frozen=True, kw_only=True):
@@ -27,6 +26,8 @@ class Layout(Struct, frozen=True, kw_only=True):
     filler: str
     share: float = 1.0
     """Of the number of ids that are weighed."""
+    least: int = 0
+    """Ids without which there is nothing to see."""
 
 
 class Weight(Struct, frozen=True, kw_only=True):
@@ -41,7 +42,9 @@ class Weight(Struct, frozen=True, kw_only=True):
 LAYOUTS: tuple[Layout, ...] = (
     Layout(name="memory.set", store="memory", title="set of str", filler="memory.loop"),
     Layout(name="memory.marks", store="memory", title="dupeproof, memory", filler="memory.fresh"),
-    Layout(name="memory.bloom", store="memory", title="dupeproof, Bloom", filler="memory.bloom"),
+    Layout(
+        name="memory.bloom", store="memory", title="dupeproof, Bloom", filler="memory.bloom", least=1_000_000
+    ),
     Layout(name="sqlite.table", store="sqlite", title="text key and expiry", filler="sqlite.executemany"),
     Layout(name="sqlite.marks", store="sqlite", title="dupeproof, SQLite", filler="sqlite.fresh"),
     Layout(name="redis.key", store="redis", title="SET NX EX", filler="redis.pipeline"),
@@ -79,7 +82,7 @@ def weigh_all(store: Store, site: Site, plan: Plan, step: Callable[[], object]) 
 
 def _weigh(layout: Layout, site: Site, plan: Plan) -> Weight:
     known = {"layout": layout.name, "store": layout.store, "title": layout.title}
-    wanted = int(plan.weighed * layout.share)
+    wanted = max(layout.least, int(plan.weighed * layout.share))
     try:
         if layout.store == "memory":
             count, size = _in_a_process_of_its_own(layout.filler, wanted, plan.weighing_seconds)
@@ -94,8 +97,11 @@ def _weigh(layout: Layout, site: Site, plan: Plan) -> Weight:
 
 def _in_a_process_of_its_own(filler: str, wanted: int, seconds: float) -> tuple[int, int]:
     """What this process has allocated and freed before would hide what the ids take."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(fill, filler, MemorySite(), wanted, seconds).result()
+    command = [sys.executable, "-m", "dupeproof.cli.bench.weighing", filler, str(wanted), str(seconds)]
+    done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - our own module
+    if done.returncode != 0:
+        raise Unavailable(done.stderr.decode().strip().splitlines()[-1])
+    return msgspec.json.decode(done.stdout, type=tuple[int, int])
 
 
 def fill(filler: str, site: Site, wanted: int, seconds: float) -> tuple[int, int]:
@@ -103,18 +109,28 @@ def fill(filler: str, site: Site, wanted: int, seconds: float) -> tuple[int, int
     chosen = contender(filler)
     site.expected = wanted
     site.clean()
-    deadline = monotonic() + seconds
-    count = 0
-    resident = site.store == "memory"
     with opened(chosen.shape, chosen.make(site)) as feed:
         feed(make_ids(BATCH), None)
-        gc.collect()
-        before = site.size()
-        while count < wanted and monotonic() < deadline:
-            chunk = make_ids(min(_CHUNK, wanted - count))
-            feed(chunk, None)
-            count += len(chunk)
-        del chunk
-        gc.collect()
-        after = site.size() if resident else 0
-    return count, (after if resident else site.size()) - before
+        before = _settled(site)
+        deadline = monotonic() + seconds
+        count = 0
+        while count < wanted and (count == 0 or monotonic() < deadline):
+            more = min(BATCH, wanted - count)
+            feed(make_ids(more), None)
+            count += more
+        if site.store == "memory":  # gone with the contender
+            return count, _settled(site) - before
+    return count, _settled(site) - before
+
+
+def _settled(site: Site) -> int:
+    gc.collect()
+    return site.size()
+
+
+if __name__ == "__main__":
+    try:
+        weighed = fill(sys.argv[1], MemorySite(), int(sys.argv[2]), float(sys.argv[3]))
+    except Unavailable as exc:
+        sys.exit(str(exc))
+    sys.stdout.buffer.write(msgspec.json.encode(weighed))

@@ -90,8 +90,9 @@ def conclude(found: Report, folder: Path, *, check: bool, as_json: bool) -> int:
     else:
         for table in report.tables(found):
             out.print(table)
-            say("")
-        say(report.headline(found))
+        for reason, titles in report.unmeasured(found).items():
+            say(f"Not measured ({reason}): {'; '.join(titles)}")
+        say(f"\n{report.headline(found)}\n")
         for kind, path in files.items():
             say(f"The {kind}: {path}")
         if "picture" not in files:

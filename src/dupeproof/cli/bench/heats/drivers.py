@@ -12,7 +12,7 @@ INSTALL = {
     "redis": "dupeproof[redis]",
     "psycopg": "dupeproof[postgres]",
     "idemkit": "idemkit[redis,postgres]",
-    "aws_lambda_powertools": "aws-lambda-powertools[redis]",
+    "aws_lambda_powertools": "aws-lambda-powertools[aws-sdk,redis]",
     "exactly_once": "exactly-once[redis,postgres]",
 }
 """What brings each module."""
@@ -25,13 +25,11 @@ PEERS = {
 
 def driver(name: str) -> Any:
     """The module of that name, or why there is none."""
-    package = name.partition(".")[0]
     try:
         return import_module(name)
     except ModuleNotFoundError as exc:
-        if (exc.name or "").partition(".")[0] != package:
-            raise
-        raise Unavailable(f'{package} is not installed; run: pip install "{INSTALL[package]}"') from exc
+        wanted = INSTALL[name.partition(".")[0]]
+        raise Unavailable(f'{exc.name} is not installed; run: pip install "{wanted}"') from exc
 
 
 _LEAN = """

@@ -11,6 +11,7 @@ import msgspec
 from dupeproof.cli.bench.model import OURS, WINDOW, Contender, Heat, Unavailable, make_ids
 from dupeproof.cli.bench.shapes import BATCHES, Operation
 from dupeproof.cli.bench.sites.base import Site
+from dupeproof.errors import ConfigError
 
 ERROR_RATE = 0.001
 _ASKED = 500_000
@@ -21,22 +22,15 @@ def filter_named(name: str) -> Any:
     """A class of `dupeproof.filters`, or why there is none."""
     try:
         return getattr(import_module("dupeproof.filters"), name)
-    except ModuleNotFoundError as exc:
-        if exc.name == "dupeproof.filters":
-            raise Unavailable("this version of dupeproof has no filters") from exc
-        raise Unavailable(f'{exc.name} is not installed; run: pip install "dupeproof[all]"') from exc
+    except (ModuleNotFoundError, AttributeError) as exc:
+        raise Unavailable(f"this version of dupeproof has no {name}") from exc
+    except ConfigError as exc:  # says what to install
+        raise Unavailable(str(exc)) from exc
 
 
 @contextmanager
 def bloom(site: Site) -> Iterator[Operation]:
-    known = filter_named("Bloom")(site.expected, ERROR_RATE)
-
-    def fresh(ids: list[str]) -> list[str]:
-        answers = known.might_have_many(ids)
-        known.add_many(ids)
-        return [each for each, seen in zip(ids, answers, strict=True) if not seen]
-
-    yield fresh
+    yield filter_named("Bloom")(site.expected, ERROR_RATE).add_many
 
 
 @contextmanager
@@ -57,15 +51,26 @@ def false_positives(count: int) -> float:
     """The share of strangers a full Bloom filter takes for known."""
     known = filter_named("Bloom")(count, ERROR_RATE)
     known.add_many(make_ids(count))
-    return sum(known.might_have_many(make_ids(_ASKED))) / _ASKED
+    taken: int = sum(known.might_have_many(make_ids(_ASKED)))
+    return taken / _ASKED
 
 
-_filter = partial(Contender, who=OURS, shape=BATCHES, fresh=len)
+_filter = partial(Contender, who=OURS, shape=BATCHES)
 FILTERS: dict[str, tuple[Contender, ...]] = {
-    "memory": (_filter(name="memory.bloom", what="Bloom, 0.1 % error", make=bloom, layout="memory.bloom"),),
+    "memory": (
+        _filter(name="memory.bloom", what="Bloom, 0.1 % error", make=bloom, fresh=sum, layout="memory.bloom"),
+    ),
     "redis": (
-        _filter(name="redis.compact", what="CompactSeen, exact", make=compact, layout="redis.compact"),
-        _filter(name="redis.bloom", what="RedisBloom, 0.1 % error", make=redis_bloom, layout="redis.bloom"),
+        _filter(
+            name="redis.compact", what="CompactSeen, exact", make=compact, fresh=len, layout="redis.compact"
+        ),
+        _filter(
+            name="redis.bloom",
+            what="RedisBloom, 0.1 % error",
+            make=redis_bloom,
+            fresh=len,
+            layout="redis.bloom",
+        ),
     ),
 }
 

@@ -178,7 +178,7 @@ def _heat(store: Store, name: str, title: str, lanes: tuple[Lane, ...], *, repla
             Contender(
                 name=f"{store}.{name}.{kind}.{lane}",
                 who=who,
-                what=f"guarded call, {kind}",
+                what="synchronous=normal" if lane == "normal" else "",
                 shape=shape,
                 make=make,
                 layout=None if replay or who != OURS else f"{store}.records",

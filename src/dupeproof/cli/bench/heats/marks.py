@@ -88,7 +88,7 @@ def _sqlite(site: Site) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-_SQLITE_INSERT = f"INSERT OR IGNORE INTO seen VALUES (?, unixepoch() + {WINDOW})"
+_SQLITE_INSERT = f"INSERT OR IGNORE INTO seen VALUES (?, unixepoch() + {WINDOW})"  # noqa: S608
 
 
 @contextmanager

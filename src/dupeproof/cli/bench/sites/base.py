@@ -2,12 +2,15 @@
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
+from typing import Self
 
 
 class Site(AbstractContextManager["Site"], ABC):
     """Entering starts it; leaving removes all that was ours."""
 
     store: str
+    reopened: bool = False
+    """Contenders are opened anew for every round; on a server they stay connected."""
     expected: int = 1_000_000
     """How many ids a contender that must know beforehand makes room for."""
 
@@ -31,13 +34,16 @@ class Site(AbstractContextManager["Site"], ABC):
 
     @abstractmethod
     def clean(self) -> None:
-        """Before a round: remove what the last one left. A server that is not ours is left alone."""
+        """Remove what is left of whoever was here before. A server that is not ours is left alone."""
+
+    def next_round(self) -> None:
+        """Contenders that stay connected go on with an empty store, where the size of it matters."""
 
     @abstractmethod
     def size(self) -> int:
         """Bytes in use now."""
 
-    def __enter__(self) -> "Site":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -9,6 +9,7 @@ from dupeproof.cli.bench.sites.base import Site
 
 class MemorySite(Site):
     store = "memory"
+    reopened = True
     url = "memory://"
     durability = "none"
 
@@ -23,6 +24,7 @@ class MemorySite(Site):
 
 class SQLiteSite(Site):
     store = "sqlite"
+    reopened = True
     durability = "fsync each commit"
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 import secrets
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
@@ -20,9 +20,12 @@ _SETTINGS: dict[str, str | int] = {
     "shared_buffers": "1GB",
     "max_wal_size": "4GB",
 }
-_TABLES = (
-    "SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
-)
+_TABLES = """
+    SELECT oid::regclass::text FROM pg_class
+    WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname <> 'dupeproof_migrations'
+      AND pg_relation_size(oid) > 0
+"""
+_SIZE = f"SELECT coalesce(sum(pg_total_relation_size(name)), 0) FROM ({_TABLES}) AS filled (name)"  # noqa: S608
 
 
 class PostgresSite(Site):
@@ -33,6 +36,7 @@ class PostgresSite(Site):
         self._server = Postgres(settings=_SETTINGS)
         self._name = f"dupeproof_bench_{secrets.token_hex(6)}"
         self._stack = ExitStack()
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
 
     @property
     def _home(self) -> str:
@@ -61,29 +65,29 @@ class PostgresSite(Site):
         return [] if pid is None else tree(pid)
 
     def clean(self) -> None:
-        tables = [table for (table,) in self._rows(_TABLES) if table != "dupeproof_migrations"]
+        tables = [table for (table,) in self._rows(_TABLES)]
         if tables:
             self._rows(f"TRUNCATE {', '.join(tables)}")
 
+    def next_round(self) -> None:
+        self.clean()
+
     def size(self) -> int:
-        return int(
-            self._rows(f"SELECT coalesce(sum(pg_total_relation_size(name)), 0) FROM ({_TABLES}) AS t (name)")[
-                0
-            ][0]
-        )
+        return int(self._rows(_SIZE)[0][0])
 
-    def _rows(self, statement: str, *, home: bool = False) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self._home if home else self.url, autocommit=True) as connection:
-            cursor = connection.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
+    def _rows(self, statement: str) -> list[tuple[Any, ...]]:
+        assert self._connection is not None, "the site is not entered"
+        cursor = self._connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
 
-    def __enter__(self) -> "PostgresSite":
+    def __enter__(self) -> Self:
         with ExitStack() as stack:
             if self._given is None:
                 stack.enter_context(self._server)
-            self._rows(f"CREATE DATABASE {self._name} TEMPLATE template0", home=True)
-            drop = f"DROP DATABASE {self._name} WITH (FORCE)"
-            stack.callback(self._rows, drop, home=True)
+            home = stack.enter_context(psycopg.connect(self._home, autocommit=True))
+            home.execute(f"CREATE DATABASE {self._name} TEMPLATE template0".encode())
+            stack.callback(home.execute, f"DROP DATABASE {self._name} WITH (FORCE)".encode())
+            self._connection = stack.enter_context(psycopg.connect(self.url, autocommit=True))
             self._stack = stack.pop_all()
         return self
 

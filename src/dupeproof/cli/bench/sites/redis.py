@@ -1,6 +1,7 @@
 """Redis: one of our own that writes its log to disk every second, or one that was given."""
 
 from contextlib import ExitStack
+from typing import Self
 
 from dupeproof.cli.bench.sites.base import Site
 from dupeproof.errors import ConfigError
@@ -64,7 +65,7 @@ class RedisSite(Site):
             facts = resp.facts("INFO", "memory")
         return int(facts["used_memory"]) - int(facts.get("mem_aof_buffer", 0))
 
-    def __enter__(self) -> "RedisSite":
+    def __enter__(self) -> Self:
         if self._given is None:
             self._stack.enter_context(self._server)
         return self
