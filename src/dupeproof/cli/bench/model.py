@@ -108,11 +108,11 @@ FULL = Plan(
 )
 QUICK = Plan(
     rounds=5,
-    seconds=0.03,
+    seconds=0.02,
     most=20_000,
-    same_count=60_000,
-    weighed=62_500,
-    weighing_seconds=2,
+    same_count=50_000,
+    weighed=31_250,
+    weighing_seconds=1,
     sizes=(1_000, 10_000, 100_000),
     scaling_seconds=10,
 )

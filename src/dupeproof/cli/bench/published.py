@@ -1,7 +1,5 @@
 """The table everyone quotes, row by row: what it says, what the same method does here, and what dupeproof does."""
 
-from statistics import median
-
 from msgspec import Struct
 
 from dupeproof.cli.bench.model import Row
@@ -18,9 +16,7 @@ class Published(Struct, frozen=True, kw_only=True):
     same: str | None
     """The contender that is this method; None where it needs a module the server does not have."""
     ours: tuple[str, ...]
-    """Ours for the same purpose, of which the fastest is shown."""
-    layout: str
-    """The form of ours that is weighed."""
+    """Ours for the same purpose: the first that was measured, its speed and its weight."""
 
 
 PUBLISHED: tuple[Published, ...] = (
@@ -30,8 +26,7 @@ PUBLISHED: tuple[Published, ...] = (
         megabytes=50,
         durability="none",
         same="memory.loop",
-        ours=("memory.fresh", "memory.seen"),
-        layout="memory.marks",
+        ours=("memory.fresh",),
     ),
     Published(
         method="Redis SET NX",
@@ -39,8 +34,7 @@ PUBLISHED: tuple[Published, ...] = (
         megabytes=80,
         durability="restarts",
         same="redis.set",
-        ours=("redis.fresh", "redis.tasks", "redis.compact"),
-        layout="redis.compact",
+        ours=("redis.compact", "redis.fresh"),
     ),
     Published(
         method="Redis Bloom",
@@ -49,7 +43,6 @@ PUBLISHED: tuple[Published, ...] = (
         durability="restarts",
         same=None,
         ours=("redis.bloom",),
-        layout="redis.bloom",
     ),
     Published(
         method="PostgreSQL unique constraint",
@@ -57,8 +50,7 @@ PUBLISHED: tuple[Published, ...] = (
         megabytes=40,
         durability="full",
         same="postgres.insert",
-        ours=("postgres.fresh", "postgres.tasks"),
-        layout="postgres.marks",
+        ours=("postgres.fresh",),
     ),
 )
 
@@ -71,29 +63,30 @@ class Compared(Struct, frozen=True, kw_only=True):
     published_speed: float
     published_megabytes: float
     here_speed: float | None
-    our_speed: float | None
+    here_megabytes: float | None
     our_name: str | None
+    our_speed: float | None
     our_megabytes: float | None
 
 
 def compared(rows: list[Row], weights: list[Weight]) -> list[Compared]:
-    speeds = {row.name: median(row.speeds) for row in rows if row.speeds}
-    sizes = {weight.layout: weight.bytes_per_id for weight in weights}
+    measured = {row.name: row for row in rows if row.speeds}
+    sizes: dict[str | None, float | None] = {weight.layout: weight.bytes_per_id for weight in weights}
     found = []
     for each in PUBLISHED:
-        best = max(
-            (name for name in each.ours if name in speeds), key=lambda name: speeds[name], default=None
-        )
+        same = None if each.same is None else measured.get(each.same)
+        ours = next((measured[name] for name in each.ours if name in measured), None)
         found.append(
             Compared(
                 method=each.method,
                 durability=each.durability,
                 published_speed=each.speed,
                 published_megabytes=each.megabytes,
-                here_speed=None if each.same is None else speeds.get(each.same),
-                our_speed=None if best is None else speeds[best],
-                our_name=best,
-                our_megabytes=sizes.get(each.layout),
+                here_speed=None if same is None else same.speed,
+                here_megabytes=None if same is None else sizes.get(same.layout),
+                our_name=None if ours is None else ours.name,
+                our_speed=None if ours is None else ours.speed,
+                our_megabytes=None if ours is None else sizes.get(ours.layout),
             )
         )
     return found

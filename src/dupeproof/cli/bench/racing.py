@@ -94,7 +94,7 @@ class Lane:
     @property
     def _least(self) -> int:
         """Ids without which not every caller has had its turn."""
-        return max(_WARM_UP, 2 * self._contender.shape.callers)
+        return max(_WARM_UP, self._contender.shape.callers)
 
     def run(self) -> None:
         with self._opened() as feed:

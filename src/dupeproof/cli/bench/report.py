@@ -7,8 +7,8 @@ The JSON, one object:
     machine     system, processor, cores, memory_bytes, fdatasync_seconds, python, dupeproof,
                 packages {name: version}, peers {name: version or null}
     servers     {store: version}
-    published   [method, durability, published_speed, published_megabytes, here_speed, our_speed, our_name,
-                our_megabytes]: ids a second, and megabytes for a million ids
+    published   [method, durability, published_speed, published_megabytes, here_speed, here_megabytes,
+                our_name, our_speed, our_megabytes]: ids a second, and megabytes for a million ids
     rows        [heat, store, name, who, what, shape, durability, layout, count, speeds [one per round], speed
                 (their median), p50, p99 (seconds), bytes_per_id, reason (null, or why it was not measured)]
     weights     [layout, store, title, count, bytes_per_id, reason]
@@ -32,8 +32,12 @@ from dupeproof.cli.bench.running import Report
 NONE = "–"
 ROW_COLUMNS = ("who", "what", "how", "a second", "spread", "p50", "p99", "bytes/id", "durability")
 GOAL_COLUMNS = ("goal", "target", "measured", "spread", "")
-PUBLISHED_COLUMNS = ("method", "published", "same here", "dupeproof", "published", "dupeproof", "durability")
-"""Ids a second thrice, then megabytes for a million ids twice."""
+PUBLISHED_COLUMNS = (
+    "method",
+    *("published", "same here", "dupeproof") * 2,
+    "durability",
+)
+"""Ids a second thrice, then megabytes for a million ids thrice."""
 
 
 def heats(report: Report) -> dict[str, list[tuple[str, ...]]]:
@@ -84,8 +88,9 @@ def published(report: Report) -> list[tuple[str, ...]]:
             rate(each.published_speed),
             rate(each.here_speed),
             rate(each.our_speed),
-            f"{each.published_megabytes:g} MB",
-            NONE if each.our_megabytes is None else f"{each.our_megabytes:.1f} MB",
+            megabytes(each.published_megabytes),
+            megabytes(each.here_megabytes),
+            megabytes(each.our_megabytes),
             each.durability,
         )
         for each in report.published
@@ -178,7 +183,13 @@ def rate(speed: float | None) -> str:
         return NONE
     if speed >= 999_500:
         return f"{speed / 1_000_000:.1f} M/s"
-    return f"{speed / 1_000:.0f} k/s" if speed >= 9_950 else f"{speed / 1_000:.1f} k/s"
+    if speed >= 999.5:
+        return f"{speed / 1_000:.0f} k/s" if speed >= 9_950 else f"{speed / 1_000:.1f} k/s"
+    return f"{speed:.0f}/s"
+
+
+def megabytes(amount: float | None) -> str:
+    return NONE if amount is None else f"{amount:.3g} MB"
 
 
 def duration(seconds: float | None) -> str:

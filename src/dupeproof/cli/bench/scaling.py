@@ -15,7 +15,6 @@ from dupeproof.cli.bench.sites.base import Site
 from dupeproof.cli.bench.sites.starting import started
 from dupeproof.cli.output import without_secrets
 
-_ROUNDS = 7
 _PROBE = 2 * BATCH
 
 
@@ -71,8 +70,8 @@ def grow(growing: Growing, plan: Plan, cores: set[int], step: Callable[[], objec
                 if held < size:
                     reason = f"{held:,} ids after {plan.scaling_seconds:.0f} s"
                     break
-                points.append(_compare(growing.name, feed, small, plan.sizes, size))
-                held += _ROUNDS * _PROBE
+                points.append(_compare(growing.name, feed, small, plan, size))
+                held += plan.rounds * _PROBE
                 step()
     except Unavailable as exc:
         reason = str(exc)
@@ -90,13 +89,13 @@ def _opened(name: str, site: Site, expected: int) -> Iterator[Feed]:
         yield feed
 
 
-def _compare(name: str, big: Feed, site: Site, sizes: tuple[int, ...], size: int) -> Point:
+def _compare(name: str, big: Feed, site: Site, plan: Plan, size: int) -> Point:
     """The next ids of the big store beside those of a small one that is made anew, a round each."""
     costs: list[tuple[float, float]] = []
     with ExitStack() as stack:
-        small = stack.enter_context(_opened(name, site, sizes[-1]))
-        small(make_ids(sizes[0]), None)
-        for turn in range(_ROUNDS):
+        small = stack.enter_context(_opened(name, site, plan.sizes[-1]))
+        small(make_ids(plan.sizes[0]), None)
+        for turn in range(plan.rounds):
             first, second = make_ids(_PROBE), make_ids(_PROBE)
             gc.collect()
             if turn % 2:
