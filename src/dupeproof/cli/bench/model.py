@@ -98,11 +98,11 @@ class Plan(Struct, frozen=True, kw_only=True):
 # Both weigh at 95 % of a power of two, so that hash tables are equally full.
 FULL = Plan(
     rounds=7,
-    seconds=0.5,
+    seconds=0.3,
     most=200_000,
     same_count=500_000,
     weighed=1_000_000,
-    weighing_seconds=60,
+    weighing_seconds=40,
     sizes=(10_000, 100_000, 1_000_000, 10_000_000),
     scaling_seconds=400,
 )
@@ -112,7 +112,7 @@ QUICK = Plan(
     most=20_000,
     same_count=50_000,
     weighed=31_250,
-    weighing_seconds=1,
+    weighing_seconds=2,
     sizes=(1_000, 10_000, 100_000),
     scaling_seconds=10,
 )

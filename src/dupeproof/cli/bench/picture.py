@@ -25,9 +25,9 @@ _WIDTH, _MARGIN, _HEAD, _FOOT, _GAP = 13.33, 0.45, 1.2, 0.55, 0.9
 _BAR = 0.3
 """Inches, as all of these."""
 _GUARDED = {
-    "redis.one.new": "Redis",
+    "redis.one.new": "Redis, one caller",
     "redis.many.new": "Redis, 32 callers",
-    "postgres.many.new": "PostgreSQL, 32",
+    "postgres.many.new": "PostgreSQL, 32 callers",
 }
 
 
@@ -115,7 +115,7 @@ def _guarded_panels(report: Report) -> list[Panel]:
         rows.sort(key=lambda row: -median(row.speeds))
         if rows:
             groups = [(_name(row), [_bar(row)]) for row in rows]
-            panels.append(Panel(title=f"Guarded calls a second, {title}", groups=groups))
+            panels.append(Panel(title=f"Guarded calls/s, {title}", groups=groups))
     return panels
 
 
@@ -138,7 +138,7 @@ def _bars(rows: Sequence[list[Panel]], report: Report) -> Figure:
     for row, high in zip(rows, heights, strict=True):
         wide = (_WIDTH - 2 * _MARGIN) / len(row)
         for place, panel in enumerate(row):
-            names = 0.075 * max(len(name) for name, _ in panel.groups) + 0.15
+            names = 0.082 * max(len(name) for name, _ in panel.groups) + 0.15
             left = _MARGIN + place * wide
             own = panel.lines * _BAR
             axes = figure.add_axes(

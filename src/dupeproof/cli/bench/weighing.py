@@ -17,6 +17,10 @@ from dupeproof.cli.bench.sites.embedded import MemorySite
 from dupeproof.cli.output import without_secrets
 
 
+_RESIDENT = 250_000
+"""Ids of which a process shows how much memory they take, and not how much more it asked for."""
+
+
 class Layout(Struct, frozen=True, kw_only=True):
     """One form of keeping ids, and the contender that fills a store with it fastest."""
 
@@ -40,8 +44,10 @@ class Weight(Struct, frozen=True, kw_only=True):
 
 
 LAYOUTS: tuple[Layout, ...] = (
-    Layout(name="memory.set", store="memory", title="set of str", filler="memory.loop"),
-    Layout(name="memory.marks", store="memory", title="dupeproof, memory", filler="memory.fresh"),
+    Layout(name="memory.set", store="memory", title="set of str", filler="memory.loop", least=_RESIDENT),
+    Layout(
+        name="memory.marks", store="memory", title="dupeproof, memory", filler="memory.fresh", least=_RESIDENT
+    ),
     Layout(
         name="memory.bloom", store="memory", title="dupeproof, Bloom", filler="memory.bloom", least=1_000_000
     ),
