@@ -20,9 +20,9 @@ _FRAME = """<!doctype html>
   .faint {{ color: {faint}; }}
   svg {{ width: 100%; height: auto; display: block; }}
   table {{ border-collapse: collapse; margin: 2rem 0; width: 100%; font-variant-numeric: tabular-nums; }}
-  th, td {{ padding: .45rem .8rem; border-bottom: 1px solid #dfe3e8; text-align: right; }}
+  th, td {{ padding: .45rem .8rem; border-bottom: 1px solid #dfe3e8; text-align: left; }}
   th {{ color: {faint}; font-weight: 500; }}
-  .left {{ text-align: left; }}
+  .figure {{ text-align: right; }}
 {style}</style>
 {body}
 <p class="faint">dupeproof {version} on Python {python}{made}</p>
@@ -51,7 +51,7 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: I
 
     def line(tag: str, cells: Sequence[str]) -> str:
         return "".join(
-            f"<{tag}{' class=left' if place in words else ''}>{escape(cell)}</{tag}>"
+            f"<{tag}{'' if place in words else ' class=figure'}>{escape(cell)}</{tag}>"
             for place, cell in enumerate(cells)
         )
 

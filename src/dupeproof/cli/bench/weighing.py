@@ -16,7 +16,6 @@ from dupeproof.cli.bench.sites.base import Site
 from dupeproof.cli.bench.sites.embedded import MemorySite
 from dupeproof.cli.output import without_secrets
 
-
 _RESIDENT = 250_000
 """Ids of which a process shows how much memory they take, and not how much more it asked for."""
 

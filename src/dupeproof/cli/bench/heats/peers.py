@@ -1,6 +1,7 @@
 """Guarded calls of the other libraries, each written as its own README writes it, in its fastest configuration."""
 
 import itertools
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -64,6 +65,9 @@ def exactly_once(site: Site) -> Iterator[Operation]:
 @asynccontextmanager
 async def exactly_once_async(site: Site) -> AsyncIterator[Operation]:
     store = _exactly_once_store(site)
+    await (
+        store.anow()
+    )  # connects: tasks that come first together would each open a connection, and lose all but one
     try:
         yield driver("exactly_once").once(store, key=_key)(work_async())
     finally:
@@ -87,7 +91,9 @@ def powertools(site: Site, *, cache: bool = False) -> Iterator[Operation]:
     package = "aws_lambda_powertools.utilities.idempotency"
     idempotency = driver(package)
     with driver("redis").Redis.from_url(site.url, decode_responses=True) as client:
-        store = driver(f"{package}.persistence.cache").CachePersistenceLayer(client=client)
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            # Its own advice is to use this name, which is the class it warns of.
+            store = driver(f"{package}.persistence.cache").CachePersistenceLayer(client=client)
         config = idempotency.IdempotencyConfig(
             expires_after_seconds=WINDOW, use_local_cache=cache, local_cache_max_items=CACHED
         )

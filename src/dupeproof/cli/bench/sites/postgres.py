@@ -2,6 +2,7 @@
 
 import secrets
 from contextlib import ExitStack
+from functools import cached_property
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
@@ -46,7 +47,7 @@ class PostgresSite(Site):
     def url(self) -> str:
         return urlunsplit(urlsplit(self._home)._replace(path=f"/{self._name}"))
 
-    @property
+    @cached_property
     def durability(self) -> str:
         settings = {
             name: self._rows(f"SHOW {name}")[0][0]

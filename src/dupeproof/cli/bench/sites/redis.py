@@ -1,6 +1,7 @@
 """Redis: one of our own that writes its log to disk every second, or one that was given."""
 
 from contextlib import ExitStack
+from functools import cached_property
 from typing import Self
 
 from dupeproof.cli.bench.sites.base import Site
@@ -32,7 +33,7 @@ class RedisSite(Site):
     def url(self) -> str:
         return self._server.url if self._given is None else self._given
 
-    @property
+    @cached_property
     def durability(self) -> str:
         settings = self._settings("appendonly") | self._settings("appendfsync") | self._settings("save")
         if settings["appendonly"] == "yes":

@@ -25,7 +25,7 @@ def started(store: Store, given: str | None, cores: set[int]) -> Iterator[Site]:
         try:
             site = stack.enter_context(_kind(store)(*([] if given is None else [given])))
             place(site.pids, cores)
-            site.clean()
+            site.size()  # it answers
         except (ConfigError, Unavailable):
             raise
         except Exception as exc:
