@@ -111,7 +111,8 @@ def test_a_given_postgres_has_the_databases_of_before(postgres_url, monkeypatch)
             return connection.execute("SELECT datname FROM pg_database ORDER BY 1").fetchall()
 
     before = databases()
-    check_rows(run_tiny("postgres", given={"postgres": postgres_url}), "postgres")
+    report = run_tiny("postgres", given={"postgres": postgres_url})
+    assert all(row.speeds for row in report.results.rows)
     assert databases() == before
 
 
