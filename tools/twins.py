@@ -26,6 +26,8 @@ SUBSTITUTIONS = [
     (r"\bCoroutine\[Any, Any, (\w+)\]", r"\1"),
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
     (r"\basync (def|with|for)\b", r"\1"),
+    (r"\bawait shielded\((self\..*\))\)$", r"\1"),
+    (r"\bawait insisting\(lambda: (self\..*\))\)$", r"\1"),
     (r"\bawait ", ""),
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"^import asyncio$", "import time"),

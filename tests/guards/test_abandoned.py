@@ -188,13 +188,13 @@ def test_the_heartbeat_thread_goes_away_when_idle_and_comes_back_when_needed(mon
     before = heartbeats()
     once = Once("memory://", lease="100ms")
     for key in ("k1", "k2"):
-        once.run(key, lambda: 1)
+        with once.claim(key):
+            assert heartbeats() - before
         eventually(lambda: heartbeats() <= before)
 
 
 def test_closing_ends_the_heartbeat_thread():
     before = heartbeats()
-    with Once("memory://") as once:
-        once.run("k", lambda: 1)
+    with Once("memory://") as once, once.claim("k"):
         assert heartbeats() - before
     eventually(lambda: heartbeats() <= before, seconds=5)

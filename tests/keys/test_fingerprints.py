@@ -7,10 +7,12 @@ import msgspec
 import pydantic
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from keys_strategies import json_values, texts, values
 
 from dupeproof.errors import ConfigError, KeyInvalid, KeyMissing
 from dupeproof.keys import VOLATILE, canonical, digest, fingerprint
+from dupeproof.keys.fingerprints import call_digest, fields_digest
 
 
 @dataclasses.dataclass
@@ -172,3 +174,20 @@ def test_any_name_can_be_left_out_or_singled_out(name, one, other):
     )
     same = canonical(one) == canonical(other)
     assert (fingerprint({name: one}, include=[name]) == fingerprint({name: other}, include=[name])) == same
+
+
+@given(st.lists(values, max_size=4), st.dictionaries(st.sampled_from(["a", "B", "c_1"]), values))
+def test_the_digest_of_a_call_is_that_of_its_arguments(args, kwargs):
+    assert call_digest(tuple(args), kwargs) == digest([tuple(args), kwargs])
+
+
+@given(st.dictionaries(st.from_regex(r"[A-Za-z_][a-z0-9_]{0,5}", fullmatch=True), values, max_size=5))
+def test_the_digest_of_fields_is_that_of_the_dict_whatever_their_order(fields):
+    assert fields_digest(tuple(fields))(tuple(fields.values())) == digest(fields)
+
+
+def test_an_argument_that_cannot_be_compared_is_named():
+    with pytest.raises(KeyInvalid, match=r"^args\[1\] is of type"):
+        call_digest((1, object()), {})
+    with pytest.raises(KeyInvalid, match=r"^kwargs.amount is of type"):
+        call_digest((1,), {"amount": object()})

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dupeproof.errors import KeyInvalid, KeyMissing
 from dupeproof.keys import check_key, key_digest
+from dupeproof.keys.names import check_keys
 
 IDENTIFIER = "12345678-1234-5678-1234-567812345678"
 
@@ -97,3 +98,27 @@ def test_a_digest_does_not_depend_on_the_keys_before_it():
 
 def test_the_digest_of_a_key_never_changes():
     assert key_digest("billing")("charge:o-1").hex() == "b29c5459168ede29aa88bd7232d357fc"
+
+
+def _checked(check, keys):
+    try:
+        return check(keys)
+    except KeyInvalid as exc:
+        return type(exc), str(exc)
+
+
+_odd_keys = st.one_of(
+    st.text(max_size=6),
+    st.sampled_from(
+        ["", " ", "a b", "a\0b", "é", "x" * 4096, "x" * 4097, "\ud800", Word.A, Name("n"), 7, None, b"x"]
+    ),
+)
+
+
+@given(
+    st.one_of(
+        st.lists(st.from_regex(r"[!-~]{1,8}", fullmatch=True), max_size=9), st.lists(_odd_keys, max_size=9)
+    )
+)
+def test_many_keys_are_checked_like_each_of_them(keys):
+    assert _checked(check_keys, keys) == _checked(lambda keys: [check_key(key) for key in keys], keys)

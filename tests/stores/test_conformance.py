@@ -1,5 +1,7 @@
 """Every store passes the suite we ship, sync and async, on the real servers."""
 
+import asyncio
+
 import pytest
 
 from dupeproof.stores import open_async_store, open_store
@@ -23,6 +25,34 @@ class Async(AsyncStoreConformance):
 
     async def make_store(self):
         return open_async_store(self.url)
+
+
+class Scattered:
+    """Each item of a batch asked for by a task of its own, for the coalescer to gather them again."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def __getattr__(self, name):
+        verb = getattr(self._store, name)
+        if name not in {"claim", "finish", "fail", "renew", "mark"}:
+            return verb
+
+        async def scattered(items):
+            answers = await asyncio.gather(*(verb([item]) for item in items), return_exceptions=True)
+            for answer in answers:
+                if isinstance(answer, BaseException):
+                    raise answer
+            return [one for [one] in answers]
+
+        return scattered
+
+
+class Coalesced(AsyncStoreConformance):
+    url: str
+
+    async def make_store(self):
+        return Scattered(open_async_store(self.url))
 
 
 class Memory:
@@ -93,3 +123,9 @@ class TestPostgres(Postgres, Sync): ...
 
 
 class TestAsyncPostgres(Postgres, Async): ...
+
+
+class TestCoalescedSQLite(SQLite, Coalesced): ...
+
+
+class TestCoalescedPostgres(Postgres, Coalesced): ...

@@ -3,6 +3,7 @@
 from typing import Any, Literal, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.records import Terms
@@ -11,6 +12,7 @@ from dupeproof.errors import ConfigError
 OnBusy = Literal["raise", "wait"]
 OnAbandoned = Literal["rerun", "hold"]
 OnStoreDown = Literal["raise", "run"]
+_BEATS_PER_LEASE = 3
 
 
 class Policy(Struct, frozen=True):
@@ -18,6 +20,16 @@ class Policy(Struct, frozen=True):
     wait: float
     """Seconds to wait for a busy key; 0 means raise at once."""
     run_when_down: bool
+    beat: float
+    """Seconds between two renewals of a claim."""
+
+    def changed(self, *, window: Duration | None, lease: Duration | None) -> "Policy":
+        terms = self.terms
+        if window is not None:
+            terms = replace(terms, window=milliseconds(window, name="window"))
+        if lease is not None:
+            terms = replace(terms, lease=milliseconds(lease, name="lease"))
+        return replace(self, terms=terms, beat=_beat(terms))
 
 
 def make_policy(
@@ -42,7 +54,11 @@ def make_policy(
         hold=on_abandoned == "hold",
         max_attempts=_attempts(max_attempts),
     )
-    return Policy(terms, patience if on_busy == "wait" else 0.0, on_store_down == "run")
+    return Policy(terms, patience if on_busy == "wait" else 0.0, on_store_down == "run", _beat(terms))
+
+
+def _beat(terms: Terms) -> float:
+    return terms.lease / 1_000 / _BEATS_PER_LEASE
 
 
 def _attempts(value: object) -> int:

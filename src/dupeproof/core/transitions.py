@@ -10,12 +10,13 @@ from dupeproof.core.outcomes import Busy, Dead, Done, Held, Mismatch, Outcome, W
 from dupeproof.core.records import NEVER, ClaimRequest, Fail, Finish, Record, Release, Renew
 from dupeproof.core.states import Event, State, allows
 
+_FIRST = Won(1)
+
 
 def claim(found: Record | None, request: ClaimRequest, now: int) -> tuple[Outcome, Record | None]:
     """The outcome, and the record to store if anything changed."""
-    situation = State.FREE if found is None else found.situation(now)
-    if found is None or situation is State.FREE:
-        return Won(1), _running(request, now, attempt=1, created_at=now, fingerprint=request.fingerprint)
+    if found is None or (situation := found.situation(now)) is State.FREE:
+        return _FIRST, _running(request, now, 1, now, request.fingerprint)
     if request.fingerprint and found.fingerprint and request.fingerprint != found.fingerprint:
         return Mismatch(), None
     if found.token == request.token:  # the same claim again, after a lost reply
@@ -33,23 +34,18 @@ def claim(found: Record | None, request: ClaimRequest, now: int) -> tuple[Outcom
         expires_at = now + request.terms.window
         dead = replace(found, state=State.DEAD, token=request.token, finished_at=now, expires_at=expires_at)
         return Dead(found.attempt, newly=True), dead
-    running = _running(
-        request,
-        now,
-        attempt=found.attempt + 1,
-        created_at=found.created_at,
-        fingerprint=found.fingerprint or request.fingerprint,
-    )
+    fingerprint = found.fingerprint or request.fingerprint
+    running = _running(request, now, found.attempt + 1, found.created_at, fingerprint)
     return Won(running.attempt, took_over=situation is State.ABANDONED), running
 
 
 def finish(found: Record | None, change: Finish, now: int) -> Record | None:
-    if found is None:
+    if found is None or found.token != change.token:
         return None
     situation = found.situation(now)
-    if situation is State.DONE and found.token == change.token and not change.resolver:
+    if situation is State.DONE and not change.resolver:
         return found  # the same finish again, after a lost reply
-    if not _may(found, situation, change.token, Event.RESOLVE if change.resolver else Event.FINISH):
+    if not allows(situation, Event.RESOLVE if change.resolver else Event.FINISH):
         return None
     return replace(
         found,
@@ -102,7 +98,7 @@ def _may(found: Record, situation: State, token: bytes, event: Event) -> bool:
     return found.token == token and allows(situation, event)
 
 
-def _running(request: ClaimRequest, now: int, *, attempt: int, created_at: int, fingerprint: bytes) -> Record:
+def _running(request: ClaimRequest, now: int, attempt: int, created_at: int, fingerprint: bytes) -> Record:
     terms = request.terms
     lease_until = now + terms.lease
     return Record(

@@ -13,16 +13,13 @@ from weakref import ref
 from dupeproof.core.records import Renew
 
 NO_PROMISE = float("inf")
-_BEATS_PER_LEASE = 3
 
 
 class Beating(Protocol):
     """An open claim as the heartbeat sees it."""
 
-    @property
-    def lease(self) -> float:
-        """Seconds."""
-        ...
+    beat: float
+    """Seconds between two renewals."""
 
     @property
     def is_open(self) -> bool:
@@ -49,7 +46,7 @@ class Pulse:
 
     def add(self, claim: Beating, now: float) -> bool:
         """Start watching. True when the heartbeat must be woken, because it would look too late."""
-        due = self._due[ref(claim)] = now + claim.lease / _BEATS_PER_LEASE
+        due = self._due[ref(claim)] = now + claim.beat
         return due < self._promise
 
     def remove(self, claim: Beating) -> None:
@@ -80,7 +77,7 @@ class Pulse:
     def renewed(self, claims: Sequence[Beating], answers: Sequence[bool], now: float) -> None:
         for claim, ours in zip(claims, answers, strict=True):
             if ours:
-                self._set(claim, now + claim.lease / _BEATS_PER_LEASE)
+                self._set(claim, now + claim.beat)
             elif claim.is_open:
                 self.remove(claim)
                 claim.renewal_refused()
@@ -88,7 +85,7 @@ class Pulse:
     def postpone(self, claims: Sequence[Beating], now: float) -> None:
         """The store did not answer: try again soon, well before the lease is over."""
         for claim in claims:
-            self._set(claim, now + claim.lease / (_BEATS_PER_LEASE * 4))
+            self._set(claim, now + claim.beat / 4)
 
     def _set(self, claim: Beating, due: float) -> None:
         """A claim that was closed and removed meanwhile must not come back: look after writing, not before."""

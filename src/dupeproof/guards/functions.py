@@ -147,6 +147,8 @@ class Returns:
         return self._type
 
     def __call__(self) -> Any:
+        if self._known:
+            return self._type
         try:
             return self.type()
         except NameError as exc:

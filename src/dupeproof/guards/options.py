@@ -1,25 +1,30 @@
 """The arguments of a guard turned into what it works with; shared by the sync and the async class."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from dupeproof.core.codecs import Codec
+from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.protocols import AsyncStore, Store
 from dupeproof.errors import ConfigError, KeyInvalid
+from dupeproof.guards.cache import FinishedCache
 from dupeproof.guards.functions import Returns, qualified_name
 from dupeproof.keys.arguments import KeySpec, compile_key
-from dupeproof.keys.binding import bound_arguments
-from dupeproof.keys.fingerprints import digest, fingerprint
+from dupeproof.keys.binding import bound_arguments, plain_names
+from dupeproof.keys.fingerprints import digest, fields_digest, fingerprint
 from dupeproof.keys.names import check_key
 
 Key = str | int | UUID
 FingerprintSpec = bool | str | Sequence[str] | Callable[..., object]
 CallReader = Callable[[tuple[Any, ...], dict[str, Any]], bytes]
 StoreT = TypeVar("StoreT", Store, AsyncStore)
+AbilityT = TypeVar("AbilityT")
+T = TypeVar("T")
 
 
 def resolve_store(store: str | StoreT, opener: Callable[[str], StoreT], *, is_async: bool) -> StoreT:
@@ -35,6 +40,30 @@ def resolve_store(store: str | StoreT, opener: Callable[[str], StoreT], *, is_as
             f"{type(store).__name__} is {kind}; give it to the {kind} class, or pass a URL here"
         )
     return store
+
+
+def own_ability(store: object, kind: type[AbilityT]) -> AbilityT | None:
+    """The store, if it is one of ours that can do this.
+
+    These abilities go past the verbs, which somebody's own class derived from one of ours may have changed.
+    """
+    ours = type(store).__module__.startswith("dupeproof.stores.")
+    return store if ours and isinstance(store, kind) else None
+
+
+def make_cache(size: object, longest: Duration) -> FinishedCache | None:
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ConfigError(f"cache must be a number of records, 0 for none; got {size!r}")
+    seconds = milliseconds(longest, name="cache_for") / 1_000
+    return FinishedCache(size, seconds) if size else None
+
+
+def batches(items: Iterable[T], size: object) -> Iterator[list[T]]:
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise ConfigError(f"batch must be a whole number of at least 1; got {size!r}")
+    left = iter(items)
+    while batch := list(islice(left, size)):
+        yield batch
 
 
 class Call:
@@ -66,9 +95,14 @@ def call_fingerprint(fn: Callable[..., object], compare: FingerprintSpec) -> Cal
         return lambda _args, _kwargs: b""
     bind = bound_arguments(fn)
     if compare is True:
+        names = plain_names(fn) or ()
+        digest_of = fields_digest(names)
+        count = len(names)
 
         def of_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
             try:
+                if count == len(args) and count and not kwargs:
+                    return digest_of(args)
                 return digest(bind(args, kwargs))
             except KeyInvalid as exc:
                 raise KeyInvalid(

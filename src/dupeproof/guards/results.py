@@ -8,11 +8,13 @@ T = TypeVar("T")
 
 
 class Result(Struct, Generic[T], frozen=True):
-    """What `attempt` answers."""
+    """What `attempt` answers, and `attempt_many` for each item."""
 
     value: T
     replayed: bool
     attempt: int
+    error: Exception | None = None
+    """What `attempt_many` met instead of a value: the item's own error, or why its key could not be had."""
 
 
 class DeadCall(Struct, frozen=True, kw_only=True):

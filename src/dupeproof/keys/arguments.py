@@ -10,7 +10,7 @@ from dupeproof.keys.binding import binder, name_of, picker, signature_of
 from dupeproof.keys.canonical import canonical
 from dupeproof.keys.names import check_key, is_uuid
 from dupeproof.keys.paths import ABSENT, Pattern, follow, parse_path
-from dupeproof.keys.scalars import quote
+from dupeproof.keys.scalars import EXACT, quote
 from dupeproof.keys.templates import parse_template
 
 KeySpec = str | Sequence[str] | Callable[..., object]
@@ -57,8 +57,17 @@ def _from_one(fn: Callable[..., object], path: str, before: str, after: str) -> 
 
     def key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         value = pick(args, kwargs)
-        text, plain = _text(follow(value, steps) if steps else value, label)
-        return check_key(f"{before}{_marked(text, plain)}{after}")
+        if steps:
+            value = follow(value, steps)
+        kind = type(value)
+        # The two commonest kinds first; text that starts with white space or an `@` needs a second look.
+        if kind is int and -EXACT <= value <= EXACT:
+            text = int.__repr__(value)
+        elif kind is str and value > "A" and value.isascii():
+            text = value
+        else:
+            text = _marked(*_text(value, label))
+        return check_key(f"{before}{text}{after}")
 
     return key
 

@@ -84,6 +84,16 @@ def binder(signature: inspect.Signature) -> Bind:
     return bind
 
 
+def plain_names(fn: Callable[..., object]) -> tuple[str, ...] | None:
+    """The parameters of a function that takes each by position or name, and is no method; None for any other."""
+    parameters = signature_of(fn).parameters
+    plain = all(
+        parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for parameter in parameters.values()
+    )
+    names = tuple(parameters)
+    return names if plain and names and names[0] not in ("self", "cls") and "".join(names).isascii() else None
+
+
 def picker(signature: inspect.Signature, name: str) -> Callable[[tuple[Any, ...], Mapping[str, Any]], Any]:
     """A function from (args, kwargs) to one argument.
 

@@ -36,7 +36,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 def canonical(value: object, *, name: str = "payload") -> bytes:
     """The canonical form of the value, as UTF-8. `name` is what an error calls the value: `payload.items[2].price`."""
     try:
-        return _write(value, 0).encode()
+        return _WRITERS[type(value)](value, 0).encode()
     except RefusedError as refused:
         raise KeyInvalid(f"{_path_text(name, refused.path)} {refused.why}") from None
 

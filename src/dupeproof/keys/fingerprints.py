@@ -1,6 +1,6 @@
 """The fingerprint of a request: which of its parts must be equal for it to count as the same request."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b, sha256
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ from dupeproof.keys.canonical import MAX_DEPTH, canonical
 from dupeproof.keys.models import Partial, class_name
 from dupeproof.keys.names import DIGEST_SIZE
 from dupeproof.keys.paths import Pattern, advance, children, parse_patterns
+from dupeproof.keys.scalars import EXACT, quote
 
 VOLATILE = (
     "timestamp",
@@ -82,7 +83,42 @@ class _Part(NamedTuple):
 
 def digest(value: object, *, name: str = "payload") -> bytes:
     """The 16-byte digest of the whole value's canonical form; what guards compare calls by."""
-    return blake2b(canonical(value, name=name), digest_size=DIGEST_SIZE).digest()
+    return _digest(canonical(value, name=name))
+
+
+def call_digest(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    """The digest of `[args, kwargs]`, put together from its two halves: the second is empty for most calls."""
+    named = canonical(kwargs, name="kwargs") if kwargs else b"{}"
+    return _digest(b"[%b,%b]" % (canonical(args, name="args"), named))
+
+
+def fields_digest(names: Sequence[str]) -> Callable[[Sequence[Any]], bytes]:
+    """A function from values to `digest(dict(zip(names, values)))`, with all that the names decide done beforehand."""
+    fields = [(f"{quote(name)}:", names.index(name)) for name in sorted(names)]
+
+    def digest_of(values: Sequence[Any]) -> bytes:
+        parts = []
+        for label, place in fields:
+            value = values[place]
+            kind = type(value)
+            if kind is int and -EXACT <= value <= EXACT:
+                parts.append(f"{label}{value!r}")
+            elif kind is str and value.isascii():
+                parts.append(f"{label}{quote(value)}")
+            else:
+                return digest(dict(zip(names, values, strict=True)))
+        return _digest(f"{{{','.join(parts)}}}".encode())
+
+    return digest_of
+
+
+_blank = blake2b(digest_size=DIGEST_SIZE)
+
+
+def _digest(data: bytes) -> bytes:
+    hasher = _blank.copy()  # half the price of making one
+    hasher.update(data)
+    return hasher.digest()
 
 
 def _matches(value: Any, patterns: set[Pattern], at: _Part) -> Iterator[_Part]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from enum import Enum
 from hashlib import blake2b
-from typing import TypeGuard
+from typing import Any, TypeGuard
 from uuid import UUID
 
 import uuid_utils
@@ -45,6 +45,22 @@ def check_key(key: object) -> str:
     if type(key) is int and -EXACT <= key <= EXACT:
         return int.__repr__(key)
     return _check_text(_key_text(key))
+
+
+def check_keys(keys: list[Any]) -> list[str]:
+    """`check_key` of each; of plain ones all at once, by what can be seen from their joined text."""
+    if set(map(type, keys)) == {str}:
+        text = "".join(keys)
+        lengths = set(map(len, keys))
+        if (
+            text.isascii()
+            and "\0" not in text
+            and text.split(None, 1) == [text]  # no white space anywhere
+            and min(lengths) > 0
+            and max(lengths) <= MAX_KEY_BYTES
+        ):
+            return keys
+    return list(map(check_key, keys))
 
 
 def _key_text(key: object) -> str:

@@ -6,6 +6,7 @@ same: this is the gap no store outside the effect's own transaction can close, a
 costs. After the finish, a done key.
 """
 
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,10 +14,11 @@ from dupeproof.core import outcomes
 from dupeproof.core.codecs import Codec, Unstorable
 from dupeproof.core.events import Event, Kind, logger, publish
 from dupeproof.core.policy import Policy
+from dupeproof.core.protocols import RunsHere
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release, Renew
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
 from dupeproof.guards._async.engine import AsyncEngine
-from dupeproof.guards._async.runtime import settle, shielded
+from dupeproof.guards._async.runtime import insisting, settle, shielded
 from dupeproof.guards.entries import replay
 from dupeproof.guards.results import DeadCall
 from dupeproof.guards.tokens import new_token
@@ -25,35 +27,38 @@ from dupeproof.guards.tokens import new_token
 class AsyncClaim:
     """A claim on one key. `won` says whether the work is yours; if not, `result` is what it gave before."""
 
+    # What most claims never change is kept with the class: setting it on each costs as much as asking the store.
+    won = False
+    lost = False
+    guarded = True
+    """False when the store was down and the policy is to run anyway."""
+    attempt = 0
+    _done: outcomes.Done | None = None
+    _result: Any = None
+    _asked = False
+    _open = False
+    _closing = False
+    _since = (0.0, 0)
+
     def __init__(
         self,
         engine: AsyncEngine,
         policy: Policy,
-        *,
+        name: str,
+        codec: Codec,
+        returns: Any,
         key: str,
         digest: bytes,
-        name: str = "",
-        fingerprint: bytes = b"",
-        codec: Codec,
-        returns: Any = Any,
+        fingerprint: bytes,
     ) -> None:
         self._engine = engine
         self._policy = policy
-        self._key = key
         self._name = name
         self._codec = codec
         self._returns = returns
+        self._key = key
         self._request = ClaimRequest(digest, new_token(), policy.terms, fingerprint)
-        self._done: outcomes.Done | None = None
-        self._result: Any = None
-        self._asked = False
-        self._open = False
-        self._closing = False
-        self.won = False
-        self.lost = False
-        self.guarded = True
-        """False when the store was down and the policy is to run anyway."""
-        self.attempt = 0
+        self.beat = policy.beat
 
     @property
     def done(self) -> bool:
@@ -95,25 +100,59 @@ class AsyncClaim:
             await self.fail(exc)
         else:
             # Cancelled or interrupted: the effect may have happened, so the claim is neither released nor failed.
-            self._shut()
+            self.shut()
             self._publish(Kind.ABANDONED)
 
     async def acquire(self) -> None:
         """Ask for the key. Raises unless it was won, or done before."""
+        request = self.begin()
+        engine = self._engine
+        known = None if engine.cache is None else engine.cache.find(request.key, request.fingerprint)
+        if known is not None:
+            await self.accept(known)
+            return
+        drops = 0 if engine.cache is None else engine.cache.drops
+        try:
+            if self._policy.wait:
+                outcome = await engine.ask_patiently(request, self._policy.wait)
+            else:
+                [outcome] = await engine.ask([request])
+        except StoreUnavailable as exc:
+            self.go_unguarded(exc)
+            return
+        if engine.cache is not None and type(outcome) is outcomes.Done:
+            await engine.learn(request.key, drops)
+        await self.accept(outcome)
+
+    def begin(self) -> ClaimRequest:
+        """What to ask the store; once."""
         if self._asked:
             raise ConfigError("a claim is good for one use; make another one with claim(key)")
         self._asked = True
-        try:
-            outcome = await self._engine.ask(self._request, self._policy.wait)
-        except StoreUnavailable as exc:
-            self._publish(Kind.STORE_DOWN)
-            if not self._policy.run_when_down:
-                raise
-            logger.warning("%s: running unguarded: %s", self._title(), exc)
-            self.won, self.guarded = True, False
-            return
+        return self._request
+
+    def go_unguarded(self, down: StoreUnavailable) -> None:
+        """The store did not answer: the policy says whether that is an error, or the work is done all the same."""
+        self._publish(Kind.STORE_DOWN)
+        if not self._policy.run_when_down:
+            raise down
+        logger.warning("%s: running unguarded: %s", self._title(), down)
+        self.won, self.guarded = True, False
+
+    async def accept(self, outcome: outcomes.Outcome) -> None:
+        """Take the store's answer. Raises unless it is won, or done before."""
         if type(outcome) is outcomes.Won:
-            await self._begin(outcome)
+            try:
+                self.won = self._open = True
+                self.attempt = outcome.attempt
+                self._engine.heartbeat.watch(self)
+                if self._engine.listeners:
+                    self._publish(Kind.TOOK_OVER if outcome.took_over else Kind.WON)
+            except BaseException:
+                # Interrupted between the grant and the work: nobody would ever finish this claim.
+                self.shut()
+                await self._engine.unask([self._request])
+                raise
         elif type(outcome) is outcomes.Done:
             self._done = outcome
             self.attempt = outcome.attempt
@@ -121,23 +160,45 @@ class AsyncClaim:
         else:
             await self._refuse(outcome)
 
+    def take_over(self, here: RunsHere, owner: Any) -> None:
+        """Go on for a call that owned the key by itself."""
+        here.hand_over(self._request, owner)
+        self._asked = self.won = self._open = True
+        self.attempt = 1
+
     async def finish(self, value: Any) -> None:
         """Store the value. Raises `ClaimLost` if the key went to someone else meanwhile."""
         if not self.guarded:
             return
-        self._check_open()
-        self._closing = True
-        data, codec = self._encoded(value)
-        change = Finish(self._request.key, self.token, self._policy.terms.window, data, codec)
+        change = self.closing(value)
         try:
-            ours, stored = await shielded(self._engine.finish(change))
+            [(ours, stored)] = await insisting(lambda: self._engine.finish([change]))
         except StoreUnavailable:
-            self._publish(Kind.STORE_DOWN)
-            if self._policy.run_when_down:
-                return
-            raise
+            if self.not_recorded():
+                raise
+            return
         finally:
-            self._shut()
+            self.shut()
+        self.closed(ours, stored)
+
+    def closing(self, value: Any) -> Finish:
+        """What to tell the store of the value; from here on the heartbeat's opinion does not count."""
+        if not self._open:
+            self._check_open()
+        self._closing = True
+        if self._engine.cache is not None:
+            self._since = time.monotonic(), self._engine.cache.drops
+        data, codec = self._encoded(value)
+        request = self._request
+        return Finish(request.key, request.token, request.terms.window, data, codec)
+
+    def not_recorded(self) -> bool:
+        """The store did not answer, so the result may not be stored. Whether the policy calls that an error."""
+        self._publish(Kind.STORE_DOWN)
+        return not self._policy.run_when_down
+
+    def closed(self, ours: bool, stored: Finish) -> None:
+        """Take the store's answer."""
         if not ours:
             if not self.lost:
                 self._publish(Kind.LOST)
@@ -145,32 +206,35 @@ class AsyncClaim:
                 f"{self._title()} was taken over before this run finished, so its result was not stored; "
                 "the handler took longer than its lease without being able to renew it"
             )
-        self._publish(Kind.FINISHED if stored.codec else Kind.NOT_REPLAYABLE)
+        if self._engine.cache is not None and self.attempt == 1:
+            # Of a later attempt the fingerprint of the first counts, which only the store knows.
+            since, drops = self._since
+            done = outcomes.Done(stored.result, stored.codec, self.attempt)
+            until = since + stored.window / 1_000
+            self._engine.cache.keep(stored.key, self._request.fingerprint, done, until=until, drops=drops)
+        if self._engine.listeners:
+            self._publish(Kind.FINISHED if stored.codec else Kind.NOT_REPLAYABLE)
 
     async def fail(self, error: Exception) -> None:
         """Record that the work failed; the key may be claimed again, unless this was the last attempt."""
         if not self.guarded:
             return
         self._check_open()
-        self._shut()
+        self.shut()
         await shielded(self._fail(error))
 
     async def release(self) -> bool:
         """Hand the claim back because nothing was done. False when it was no longer yours."""
         if not self._open:
             return False
-        self._shut()
+        self.shut()
         self.won = False
         change = Release(self._request.key, self.token, self._policy.terms.window)
-        [ours] = await shielded(self._engine.store.release([change]))
+        [ours] = await insisting(lambda: self._engine.store.release([change]))
         self._publish(Kind.RELEASED if ours else Kind.LOST)
         return ours
 
     # What the heartbeat asks
-
-    @property
-    def lease(self) -> float:
-        return self._policy.terms.lease / 1_000
 
     @property
     def is_open(self) -> bool:
@@ -184,18 +248,6 @@ class AsyncClaim:
         if not self._closing:  # the answer to the finish will tell
             self.lost = True
             self._publish(Kind.LOST)
-
-    async def _begin(self, won: outcomes.Won) -> None:
-        try:
-            self.won = self._open = True
-            self.attempt = won.attempt
-            self._engine.heartbeat.watch(self)
-            self._publish(Kind.TOOK_OVER if won.took_over else Kind.WON)
-        except BaseException:
-            # Interrupted between the grant and the work: nobody would ever finish this claim.
-            self._shut()
-            await self._engine.unask(self._request)
-            raise
 
     async def _refuse(self, outcome: outcomes.Outcome) -> None:
         match outcome:
@@ -265,7 +317,8 @@ class AsyncClaim:
                 "this claim is not open: it was not won, or was finished, failed or released before"
             )
 
-    def _shut(self) -> None:
+    def shut(self) -> None:
+        """No longer to be kept alive, or closed a second time."""
         self._open = False
         self._engine.heartbeat.unwatch(self)
 

@@ -1,7 +1,7 @@
 """What all claims of one guard share, and the patience with which they speak to the store."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -9,8 +9,10 @@ from dupeproof.core import outcomes
 from dupeproof.core.events import Listener, logger
 from dupeproof.core.protocols import AsyncStore, AsyncWaitable
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release
+from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
-from dupeproof.guards._async.runtime import Heartbeat, shielded, sleep
+from dupeproof.guards._async.runtime import Heartbeat, insisting, sleep
+from dupeproof.guards.cache import FinishedCache
 from dupeproof.guards.results import DeadCall
 
 _FIRST_POLL = 0.005
@@ -23,66 +25,112 @@ class AsyncEngine:
     def __init__(
         self,
         store: AsyncStore,
-        listeners: Sequence[Listener],
+        listeners: Iterable[Listener],
         on_dead: Callable[[DeadCall], object] | None,
+        cache: FinishedCache | None,
     ) -> None:
         self.store = store
         self.heartbeat = Heartbeat(store)
-        self.listeners = listeners
+        self.listeners = tuple(listeners)
         self.on_dead = on_dead
+        self.cache = cache
         self._waitable = store if isinstance(store, AsyncWaitable) else None
         self._left_over: list[Release] = []
 
-    async def ask(self, request: ClaimRequest, patience: float) -> outcomes.Outcome:
-        """Claim; with patience, for that many seconds until the key is not busy any more."""
+    async def ask(self, requests: list[ClaimRequest]) -> list[outcomes.Outcome]:
         try:
-            [outcome] = await self.store.claim([request])
-            if patience and type(outcome) is outcomes.Busy:
-                outcome = await self._wait(request, outcome, patience)
+            answers = await self.store.claim(requests)
         except StoreUnavailable:
             # The question may still be under way and be granted later, to nobody: to be handed back then.
-            if len(self._left_over) < _MOST_LEFT_OVER:
-                self._left_over.append(_handing_back(request))
+            room = _MOST_LEFT_OVER - len(self._left_over)
+            self._left_over += map(_handing_back, requests[:room])
             raise
         except Exception:
             raise
         except BaseException:
-            await self.unask(request)
+            await self.unask(requests)
             raise
         if self._left_over:
             await self._hand_back_left_over()
-        return outcome
+        return answers
 
-    async def unask(self, request: ClaimRequest) -> None:
+    async def ask_patiently(self, request: ClaimRequest, patience: float) -> outcomes.Outcome:
+        """Ask again for that many seconds, until the key is not busy any more."""
+        deadline = time.monotonic() + patience
+        pause = _FIRST_POLL
+        while True:
+            [outcome] = await self.ask([request])
+            left = deadline - time.monotonic()
+            if type(outcome) is not outcomes.Busy or left <= 0:
+                return outcome
+            until_over = max(outcome.lease_left / 1_000, _FIRST_POLL)
+            if self._waitable is not None:
+                await self._waitable.wait(request.key, min(left, until_over))
+            else:
+                await sleep(min(left, until_over, pause))
+                pause = min(pause * 1.5, _LONGEST_POLL)
+
+    async def unask(self, requests: Iterable[ClaimRequest]) -> None:
         """Interrupted before any work: hand back what may have been granted. If that fails, the lease is the bound."""
+        changes = list(map(_handing_back, requests))
         try:
-            await shielded(self.store.release([_handing_back(request)]))
+            await insisting(lambda: self.store.release(changes))
         except StoreUnavailable:
-            logger.info("A claim that was interrupted could not be handed back; its lease will run out")
+            logger.info("Claims that were interrupted could not be handed back; their lease will run out")
 
-    async def finish(self, change: Finish) -> tuple[bool, Finish]:
-        """Whether the claim was ours, and what was stored in the end.
+    async def finish(self, changes: list[Finish]) -> list[tuple[bool, Finish]]:
+        """Whether each claim was ours, and what was stored in the end.
 
         Worth repeating: an effect that is not recorded may happen again. A value that the store will not take is
         recorded as done without it, for the same reason.
         """
+        try:
+            answers = await self.store.finish(changes)
+        except StoreUnavailable as exc:
+            return await self._finish_again(changes, exc)
+        return list(zip(answers, changes, strict=True))
+
+    async def _finish_again(
+        self, changes: list[Finish], error: StoreUnavailable
+    ) -> list[tuple[bool, Finish]]:
+        if error.refused and len(changes) > 1:
+            return [(await self.finish([change]))[0] for change in changes]
         give_up = time.monotonic() + sum(_RETRIES)
-        for pause in (*_RETRIES, None):
-            try:
-                [ours] = await self.store.finish([change])
-            except StoreUnavailable as exc:
-                if exc.refused and change.codec != NOT_REPLAYABLE:
-                    logger.warning(
-                        "A result was refused by the store, and is recorded as not replayable: %s", exc
-                    )
-                    change = replace(change, codec=NOT_REPLAYABLE, result=b"")
-                elif pause is None or time.monotonic() > give_up:
-                    raise
-                else:
-                    await sleep(pause)
+        for pause in _RETRIES:
+            if error.refused and changes[0].codec != NOT_REPLAYABLE:
+                logger.warning(
+                    "A result was refused by the store, and is recorded as not replayable: %s", error
+                )
+                changes = [replace(changes[0], codec=NOT_REPLAYABLE, result=b"")]
+            elif time.monotonic() > give_up:
+                raise error
             else:
-                return ours, change
-        raise AssertionError
+                await sleep(pause)
+            try:
+                answers = await self.store.finish(changes)
+            except StoreUnavailable as exc:
+                error = exc
+            else:
+                return list(zip(answers, changes, strict=True))
+        raise error
+
+    def drop(self, key: bytes) -> None:
+        if self.cache is not None:
+            self.cache.drop(key)
+
+    async def learn(self, key: bytes, drops: int) -> None:
+        """Keep a finished record in the cache. Its claim told the result, but not how long that will be good."""
+        assert self.cache is not None
+        asked = time.monotonic()
+        try:
+            [found] = await self.store.get([key])
+        except StoreUnavailable:
+            return  # a replay has been answered; it will be asked for again
+        if found is not None and found.record.state is State.DONE:
+            record = found.record
+            done = outcomes.Done(record.result, record.codec, record.attempt)
+            until = asked + (record.expires_at - found.now) / 1_000
+            self.cache.keep(key, record.fingerprint, done, until=until, drops=drops)
 
     async def fail(self, change: Fail) -> bool:
         """Worth repeating where it is the last attempt, which only the one who made it can tell the hook of."""
@@ -95,21 +143,6 @@ class AsyncEngine:
                 return ours
         [ours] = await self.store.fail([change])
         return ours
-
-    async def _wait(
-        self, request: ClaimRequest, outcome: outcomes.Outcome, patience: float
-    ) -> outcomes.Outcome:
-        deadline = time.monotonic() + patience
-        pause = _FIRST_POLL
-        while type(outcome) is outcomes.Busy and (left := deadline - time.monotonic()) > 0:
-            until_over = max(outcome.lease_left / 1_000, _FIRST_POLL)
-            if self._waitable is not None:
-                await self._waitable.wait(request.key, min(left, until_over))
-            else:
-                await sleep(min(left, until_over, pause))
-                pause = min(pause * 1.5, _LONGEST_POLL)
-            [outcome] = await self.store.claim([request])
-        return outcome
 
     async def _hand_back_left_over(self) -> None:
         left_over, self._left_over = self._left_over, []

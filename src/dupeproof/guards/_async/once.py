@@ -6,19 +6,19 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-import msgspec
-
 from dupeproof.core.codecs import Codec, JsonCodec, Unstorable
-from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.core.durations import Duration
 from dupeproof.core.events import Event, Kind, Listener, publish
-from dupeproof.core.policy import OnAbandoned, OnBusy, OnStoreDown, Policy, make_policy
-from dupeproof.core.protocols import AsyncSeenSet, AsyncStore
-from dupeproof.core.records import Finish, Health, Mark, Release, Stats
+from dupeproof.core.policy import OnAbandoned, OnBusy, OnStoreDown, make_policy
+from dupeproof.core.protocols import AsyncStore
+from dupeproof.core.records import Finish, Health, Release, Stats
 from dupeproof.core.states import State
-from dupeproof.errors import Busy, ConfigError, StoreUnavailable
+from dupeproof.errors import Busy, ConfigError
 from dupeproof.guards._async.claims import AsyncClaim
 from dupeproof.guards._async.engine import AsyncEngine
-from dupeproof.guards._async.runtime import IS_ASYNC, settle
+from dupeproof.guards._async.marking import AsyncMarking
+from dupeproof.guards._async.running import AsyncRunner
+from dupeproof.guards._async.runtime import IS_ASYNC, quicken
 from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.entries import Entry, make_entry
 from dupeproof.guards.functions import KnownReturns, check_kind
@@ -26,13 +26,15 @@ from dupeproof.guards.options import (
     Call,
     FingerprintSpec,
     Key,
-    encode_meta,
+    batches,
+    make_cache,
     resolve_store,
     value_fingerprint,
 )
 from dupeproof.guards.results import DeadCall, Result
 from dupeproof.keys.arguments import KeySpec
-from dupeproof.keys.names import check_key, check_namespace, key_digest
+from dupeproof.keys.fingerprints import call_digest
+from dupeproof.keys.names import check_key, check_keys, check_namespace, key_digest
 from dupeproof.stores import open_async_store
 
 P = ParamSpec("P")
@@ -46,6 +48,9 @@ class AsyncOnce:
 
     `window` is how long a finished key is remembered, counted from its completion; `lease` how long a claim lasts
     without a sign of life from its owner. Opening connections is left to the first use.
+
+    With `cache`, that many finished records are kept in this process, and their replays need no round trip. A `forget`
+    through another guard or process is then noticed after `cache_for` at the latest.
     """
 
     def __init__(
@@ -63,6 +68,8 @@ class AsyncOnce:
         on_store_down: OnStoreDown = "raise",
         events: Iterable[Listener] = (),
         codec: Codec | None = None,
+        cache: int = 0,
+        cache_for: Duration = "60s",
     ) -> None:
         self._policy = make_policy(
             namespace=check_namespace(namespace),
@@ -79,8 +86,10 @@ class AsyncOnce:
         self._digest = key_digest(namespace)
         self._store = resolve_store(store, open_async_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
-        self._seen_set = self._store if isinstance(self._store, AsyncSeenSet) else None
-        self._engine = AsyncEngine(self._store, tuple(events), on_dead)
+        self._engine = AsyncEngine(self._store, events, on_dead, make_cache(cache, cache_for))
+        self._marking = AsyncMarking(self._store, self._policy, self._engine.listeners)
+        self._runner = AsyncRunner(self._engine, self._policy, self._digest, self._codec)
+        quicken(self, self._marking)
 
     # Seen before?
 
@@ -89,38 +98,14 @@ class AsyncOnce:
 
         The mark comes before your work, so a crash in between loses the message. Where that matters, use `run`.
         """
-        mark = Mark(self._digest(check_key(key)), self._policy.terms.window, meta=encode_meta(meta))
-        try:
-            [fresh] = await self._marks().mark([mark])
-        except StoreUnavailable:
-            self._tell(Kind.STORE_DOWN)
-            if self._policy.run_when_down:
-                return False
-            raise
-        self._tell(Kind.FRESH if fresh else Kind.SEEN, mark.key)
-        return not fresh
+        return await self._marking.seen(key, meta)
 
     async def fresh(self, items: Iterable[T], key: Callable[[T], Key] | None = None) -> list[T]:
         """The items not seen before, in order, each key once; marks them, a thousand in a round trip.
 
         If it raises `StoreUnavailable`, earlier thousands of the same call may be marked already.
         """
-        chosen = list(items)
-        window = self._policy.terms.window
-        keys: Iterable[Any] = chosen if key is None else map(key, chosen)
-        marks = [Mark(self._digest(check_key(each)), window) for each in keys]
-        answers: list[bool] = []
-        try:
-            for start in range(0, len(marks), _BATCH):
-                answers += await self._marks().mark(marks[start : start + _BATCH])
-        except StoreUnavailable:
-            self._tell(Kind.STORE_DOWN)
-            if not self._policy.run_when_down:
-                raise
-            answers += [True] * (len(marks) - len(answers))
-        self._tell(Kind.FRESH, count=sum(answers))
-        self._tell(Kind.SEEN, count=len(answers) - sum(answers))
-        return [item for item, fresh in zip(chosen, answers, strict=True) if fresh]
+        return await self._marking.fresh(items, key)
 
     # Run once, replay after
 
@@ -135,24 +120,18 @@ class AsyncOnce:
         codec: Codec | None = None,
     ) -> Callable[[Callable[P, Awaitable[R]]], Guarded[P, Coroutine[Any, Any, R]]]:
         """Decorate a function: the first call with a key runs it, later ones get its value."""
-        policy = self._policy_with(window, lease)
+        policy = self._policy.changed(window=window, lease=lease)
         chosen = self._codec if codec is None else codec
 
         def decorate(fn: Callable[P, Awaitable[R]]) -> Guarded[P, Coroutine[Any, Any, R]]:
             check_kind(fn, is_async=IS_ASYNC)
             call = Call(fn, key, name, fingerprint, chosen)
+            runner = AsyncRunner(self._engine, policy, self._digest, chosen, call.name)
 
             @functools.wraps(fn)
             async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-                claim = self._claim(
-                    call.key(args, kwargs),
-                    call.fingerprint(args, kwargs),
-                    policy=policy,
-                    name=call.name,
-                    codec=chosen,
-                    returns=call.returns(),
-                )
-                return (await _attempt(claim, fn, *args, **kwargs)).value
+                compared = call.fingerprint(args, kwargs)
+                return await runner.run(call.key(args, kwargs), call.returns(), compared, fn, args, kwargs)
 
             guarded.key_for = call.key_for  # type: ignore[attr-defined]
             return guarded  # type: ignore[return-value]
@@ -161,15 +140,54 @@ class AsyncOnce:
 
     async def run(self, key: Key, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call `fn` once for this key; give its value again to every later caller."""
-        return (await self.attempt(key, fn, *args, **kwargs)).value
+        compared = call_digest(args, kwargs)
+        return await self._runner.run(check_key(key), self._returns(fn), compared, fn, args, kwargs)
 
     async def attempt(
         self, key: Key, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
     ) -> Result[R]:
         """Like `run`, and tells whether the value is a replay and which attempt made it."""
+        compared = call_digest(args, kwargs)
+        return await self._runner.attempt(check_key(key), self._returns(fn), compared, fn, args, kwargs)
+
+    async def run_many(
+        self,
+        items: Iterable[T],
+        fn: Callable[[T], Awaitable[R]],
+        *,
+        key: Callable[[T], Key] | None = None,
+        fingerprint: bool = True,
+        batch: int = 100,
+    ) -> list[R]:
+        """Call `fn` for each item as `run(key(item), fn, item)` would, a batch of them claimed and finished in one go.
+
+        The values come back in order. If some items failed, or their keys could not be had, the others are done all
+        the same, and an `ExceptionGroup` tells of those; the values are there on the next call. A crash may repeat what
+        was done since the batch began, or in the last second of it: choose `batch` by how much of that you can bear.
+        """
+        results = await self.attempt_many(items, fn, key=key, fingerprint=fingerprint, batch=batch)
+        errors = [result.error for result in results if result.error is not None]
+        if errors:
+            raise ExceptionGroup(f"{len(errors)} of {len(results)} items have no value", errors)
+        return [result.value for result in results]
+
+    async def attempt_many(
+        self,
+        items: Iterable[T],
+        fn: Callable[[T], Awaitable[R]],
+        *,
+        key: Callable[[T], Key] | None = None,
+        fingerprint: bool = True,
+        batch: int = 100,
+    ) -> list[Result[R]]:
+        """Like `run_many`, with a result for each item: `.value` and `.replayed`, or its `.error`."""
         returns = self._returns(fn)
-        compared = value_fingerprint([args, kwargs])
-        return await _attempt(self._claim(check_key(key), compared, returns=returns), fn, *args, **kwargs)
+        results: list[Result[R]] = []
+        for chosen in batches(items, batch):
+            keys = check_keys(chosen if key is None else list(map(key, chosen)))
+            compared = [call_digest((item,), {}) if fingerprint else b"" for item in chosen]
+            results += await self._runner.attempt_many(keys, returns, compared, fn, chosen)
+        return results
 
     def claim(self, key: Key, *, fingerprint: object = None, returns: Any = Any) -> AsyncClaim:
         """The inline form: a context manager that finishes on leaving, and fails on an exception.
@@ -177,21 +195,23 @@ class AsyncOnce:
         `returns` is the type the stored result is read back as.
         """
         self._codec.prepare(returns)
-        return self._claim(check_key(key), value_fingerprint(fingerprint), returns=returns)
+        return self._runner.claim(check_key(key), returns, value_fingerprint(fingerprint))
 
     # Looking and mending
 
     async def get(self, key: Key) -> Entry | None:
         """The key as it stands; None when nothing is known of it."""
-        digest = self._digest(check_key(key))
-        [found] = await self._store.get([digest])
-        [mark] = [None] if self._seen_set is None else await self._seen_set.marks([digest])
-        return make_entry(self._policy.terms.namespace, found, mark)
+        text = check_key(key)
+        [found] = await self._store.get([self._digest(text)])
+        return make_entry(self._policy.terms.namespace, found, await self._marking.find(text))
 
     async def forget(self, key: Key) -> bool:
         """Remove the key's record and mark, so that it is new. True when there was something."""
-        [known] = await self._store.forget([self._digest(check_key(key))])
-        return known
+        text = check_key(key)
+        digest = self._digest(text)
+        [known] = await self._store.forget([digest])
+        self._engine.drop(digest)
+        return self._marking.forget_name(text) or known
 
     async def resolve(self, key: Key, result: object = None) -> bool:
         """Close a held, abandoned, failed or dead key with this result; its former owner can no longer finish it.
@@ -209,6 +229,7 @@ class AsyncOnce:
         window = self._policy.terms.window
         change = Finish(digest, token, window, data, self._codec.name, resolver=os.urandom(8))
         [resolved] = await self._store.finish([change])
+        self._engine.drop(digest)
         return resolved
 
     async def reopen(self, key: Key) -> bool:
@@ -243,7 +264,9 @@ class AsyncOnce:
             batch = await self._store.purge(_BATCH)
             gone += batch
             if batch < _BATCH:
-                self._tell(Kind.PURGED, count=gone)
+                if gone:
+                    event = Event(kind=Kind.PURGED, namespace=self._policy.terms.namespace, count=gone)
+                    publish(self._engine.listeners, event)
                 return gone
 
     async def stats(self) -> Stats:
@@ -266,60 +289,3 @@ class AsyncOnce:
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
-
-    def _claim(
-        self,
-        key: str,
-        fingerprint: bytes,
-        *,
-        returns: Any,
-        policy: Policy | None = None,
-        name: str = "",
-        codec: Codec | None = None,
-    ) -> AsyncClaim:
-        return AsyncClaim(
-            self._engine,
-            self._policy if policy is None else policy,
-            key=key,
-            digest=self._digest(key),
-            name=name,
-            fingerprint=fingerprint,
-            codec=self._codec if codec is None else codec,
-            returns=returns,
-        )
-
-    def _policy_with(self, window: Duration | None, lease: Duration | None) -> Policy:
-        terms = self._policy.terms
-        if window is not None:
-            terms = msgspec.structs.replace(terms, window=milliseconds(window, name="window"))
-        if lease is not None:
-            terms = msgspec.structs.replace(terms, lease=milliseconds(lease, name="lease"))
-        return msgspec.structs.replace(self._policy, terms=terms)
-
-    def _marks(self) -> AsyncSeenSet:
-        if self._seen_set is not None:
-            return self._seen_set
-        raise ConfigError(
-            f"{type(self._store).__name__} keeps no marks, so seen() and fresh() cannot be used with it"
-        )
-
-    def _tell(self, kind: Kind, key: bytes = b"", count: int = 1) -> None:
-        if self._engine.listeners and count:
-            event = Event(kind=kind, namespace=self._policy.terms.namespace, key=key.hex()[:12], count=count)
-            publish(self._engine.listeners, event)
-
-
-async def _attempt(
-    claim: AsyncClaim, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
-) -> Result[R]:
-    await claim.acquire()
-    if not claim.won:
-        return Result(claim.result, replayed=True, attempt=claim.attempt)
-    try:
-        value: R = await settle(fn(*args, **kwargs))
-    except BaseException as exc:
-        if claim.is_open:
-            await claim.leave(exc)
-        raise
-    await claim.finish(value)
-    return Result(value, replayed=False, attempt=claim.attempt)

@@ -3,7 +3,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -25,6 +25,18 @@ async def settle(value: Awaitable[T] | T) -> T:
     return await value if isinstance(value, Awaitable) else value
 
 
+async def insisting(write: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Let a write that tells of an effect reach the store although its caller was cancelled.
+
+    It is one that may be sent twice. So it needs no task of its own until the caller is cancelled, which nearly none is.
+    """
+    try:
+        return await write()
+    except asyncio.CancelledError:
+        await shielded(write())
+        raise
+
+
 async def shielded(work: Coroutine[Any, Any, T]) -> T:
     """Let a write that tells of an effect reach the store although its caller was cancelled, who then waits for it.
 
@@ -40,6 +52,10 @@ async def shielded(work: Coroutine[Any, Any, T]) -> T:
         if task.done() and not task.cancelled() and task.exception() is not None:
             logger.warning("A write that outlived its cancelled caller failed: %s", task.exception())
         raise
+
+
+def quicken(once: object, marking: object) -> None:
+    """Nothing to gain for tasks: awaiting costs more than a mark in memory."""
 
 
 class _LoopBeat:

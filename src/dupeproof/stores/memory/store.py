@@ -1,20 +1,18 @@
-"""The store in a dict: for tests, single processes, and as the plainest reading of the contract.
+"""The store in a dict: for tests, single processes, and as the plainest reading of the contract."""
 
-`memory://` is private to whoever opens it; `memory://name` is shared by everyone in the process who opens that
-name, sync and async alike. Nothing survives the process.
-"""
-
-import asyncio
+import os
 import platform
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
+from weakref import ref
 
 from dupeproof.core import transitions
 from dupeproof.core.clock import Clock, system_clock
 from dupeproof.core.outcomes import Outcome
 from dupeproof.core.records import (
+    NEVER,
     ClaimRequest,
     Fail,
     Finish,
@@ -26,10 +24,11 @@ from dupeproof.core.records import (
     Release,
     Renew,
     Stats,
+    Terms,
 )
 from dupeproof.core.states import State
-from dupeproof.errors import ConfigError
-from dupeproof.stores.urls import StoreURL
+from dupeproof.stores.memory.names import Names
+from dupeproof.stores.memory.owned import Owned, Owner
 
 Change = TypeVar("Change", Finish, Fail, Release, Renew)
 _FIRST_SWEEP = 10_000
@@ -43,6 +42,7 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._records: dict[bytes, Record] = {}
         self._marks: dict[bytes, tuple[int, Mark]] = {}
+        self._names: dict[str, Names] = {}
         self._waiters: dict[bytes, list[Callable[[], object]]] = {}
         self._sweep_at = _FIRST_SWEEP
 
@@ -55,8 +55,68 @@ class MemoryStore:
                 outcomes.append(outcome)
                 if changed is not None:
                     self._records[request.key] = changed
-            self._sweep_if_grown(now)
+            if len(self._records) >= self._sweep_at:
+                self._sweep(now)
         return outcomes
+
+    def begin(self, key: bytes, terms: Terms, fingerprint: bytes) -> Owner | None:
+        now = self._clock()
+        lease_until = now + terms.lease
+        owner = Owner()
+        record = owner.record = Owned(
+            state=State.RUNNING,
+            token=b"",
+            attempt=1,
+            fingerprint=fingerprint,
+            namespace=terms.namespace,
+            hold=terms.hold,
+            created_at=now,
+            lease_until=lease_until,
+            expires_at=NEVER if terms.hold else lease_until + terms.window,
+            owner=ref(owner),
+            process=os.getpid(),
+        )
+        with self._lock:
+            if self._records.setdefault(key, record) is not record:
+                return None
+            if len(self._records) >= self._sweep_at:
+                self._sweep(now)
+        return owner
+
+    def complete(self, key: bytes, owner: Owner, window: int, result: bytes, codec: str) -> bool:
+        now = self._clock()
+        begun = owner.record
+        done = Record(
+            state=State.DONE,
+            token=begun.token,
+            attempt=1,
+            fingerprint=begun.fingerprint,
+            namespace=begun.namespace,
+            hold=begun.hold,
+            created_at=begun.created_at,
+            lease_until=begun.lease_until,
+            finished_at=now,
+            expires_at=now + window,
+            codec=codec,
+            result=result,
+        )
+        with self._lock:
+            if self._records.get(key) is not begun:
+                return False
+            self._records[key] = done
+            if self._waiters:
+                self._wake(key)
+        return True
+
+    def hand_over(self, request: ClaimRequest, owner: Owner) -> bool:
+        """Make it an ordinary claim, of the request's token, with a lease from now on."""
+        with self._lock:
+            if self._records.get(request.key) is not owner.record:
+                return False
+            _, claimed = transitions.claim(None, request, self._clock())
+            assert claimed is not None
+            self._records[request.key] = claimed
+        return True
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
         return self._apply(transitions.finish, changes)
@@ -103,7 +163,8 @@ class MemoryStore:
                 if fresh:
                     self._marks[mark.key] = (now + mark.window, mark)
                 answers.append(fresh)
-            self._sweep_if_grown(now)
+            if len(self._marks) >= self._sweep_at:
+                self._sweep(now)
         return answers
 
     def unmark(self, marks: Sequence[Mark]) -> list[bool]:
@@ -133,9 +194,16 @@ class MemoryStore:
             for known in found
         ]
 
+    def names(self, namespace: str) -> Names:
+        """The marks of a namespace by their very keys. Marks under a digest live apart from them."""
+        return self._names.get(namespace) or self._names.setdefault(namespace, Names(self._clock))
+
     def purge(self, limit: int) -> int:
         with self._lock:
-            return self._remove_expired(self._clock(), limit)
+            gone = self._remove_expired(self._clock(), limit)
+        for names in list(self._names.values()):
+            gone += names.remove_expired(limit - gone)
+        return gone
 
     def stats(self) -> Stats:
         now = self._clock()
@@ -143,6 +211,9 @@ class MemoryStore:
             situations = Counter(record.situation(now) for record in self._records.values())
             live_marks = sum(expires_at > now for expires_at, _ in self._marks.values())
             total = len(self._records) + len(self._marks)
+        for names in list(self._names.values()):
+            kept, live = names.count()
+            total, live_marks = total + kept, live_marks + live
         situations.pop(State.FREE, None)
         expired = total - sum(situations.values()) - live_marks
         return Stats(
@@ -178,7 +249,7 @@ class MemoryStore:
                     del self._records[change.key]
                 else:
                     self._records[change.key] = record
-                if record.state is not State.RUNNING:
+                if self._waiters and record.state is not State.RUNNING:
                     self._wake(change.key)
         return answers
 
@@ -203,11 +274,10 @@ class MemoryStore:
         for callback in self._waiters.pop(key, ()):
             callback()
 
-    def _sweep_if_grown(self, now: int) -> None:
-        """Keep memory within twice what is live: sweep when the dicts have doubled, so each id pays once."""
-        if len(self._records) + len(self._marks) >= self._sweep_at:
-            self._remove_expired(now, limit=len(self._records) + len(self._marks))
-            self._sweep_at = max(_FIRST_SWEEP, 2 * (len(self._records) + len(self._marks)))
+    def _sweep(self, now: int) -> None:
+        """Keep memory within twice what is live: called when a dict has doubled, so each id pays once."""
+        self._remove_expired(now, limit=len(self._records) + len(self._marks))
+        self._sweep_at = max(_FIRST_SWEEP, 2 * max(len(self._records), len(self._marks)))
 
     def _remove_expired(self, now: int, limit: int) -> int:
         gone_marks = [key for key, (expires_at, _) in self._marks.items() if expires_at <= now][:limit]
@@ -218,92 +288,3 @@ class MemoryStore:
         for key in gone:
             del self._records[key]
         return len(gone_marks) + len(gone)
-
-
-class AsyncMemoryStore:
-    """The same dicts for tasks: no verb waits for anything, so none needs more than the lock."""
-
-    def __init__(self, memory: MemoryStore | None = None) -> None:
-        self._memory = MemoryStore() if memory is None else memory
-
-    async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        return self._memory.claim(requests)
-
-    async def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return self._memory.finish(changes)
-
-    async def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return self._memory.fail(changes)
-
-    async def release(self, changes: Sequence[Release]) -> list[bool]:
-        return self._memory.release(changes)
-
-    async def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return self._memory.renew(changes)
-
-    async def get(self, keys: Sequence[bytes]) -> list[Found | None]:
-        return self._memory.get(keys)
-
-    async def forget(self, keys: Sequence[bytes]) -> list[bool]:
-        return self._memory.forget(keys)
-
-    async def mark(self, marks: Sequence[Mark]) -> list[bool]:
-        return self._memory.mark(marks)
-
-    async def unmark(self, marks: Sequence[Mark]) -> list[bool]:
-        return self._memory.unmark(marks)
-
-    async def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
-        return self._memory.marks(keys)
-
-    async def purge(self, limit: int) -> int:
-        return self._memory.purge(limit)
-
-    async def stats(self) -> Stats:
-        return self._memory.stats()
-
-    async def check(self) -> Health:
-        return self._memory.check()
-
-    async def close(self) -> None:
-        self._memory.close()
-
-    async def wait(self, key: bytes, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        changed = asyncio.Event()
-
-        def wake() -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(changed.set)
-
-        if self._memory.watch(key, wake):
-            try:
-                async with asyncio.timeout(seconds):
-                    await changed.wait()
-            except TimeoutError:
-                return
-            finally:
-                self._memory.unwatch(key, wake)
-
-
-_shared: dict[str, MemoryStore] = {}
-
-
-def _memory(url: StoreURL) -> MemoryStore:
-    url.take(())
-    name = url.parts.netloc + url.parts.path
-    if not name:
-        return MemoryStore()
-    if name.startswith("/"):
-        raise ConfigError(
-            "memory:///… has no meaning; write memory:// for a private store, memory://name to share one"
-        )
-    return _shared.setdefault(name, MemoryStore())
-
-
-def open_sync(url: StoreURL) -> MemoryStore:
-    return _memory(url)
-
-
-def open_async(url: StoreURL) -> AsyncMemoryStore:
-    return AsyncMemoryStore(_memory(url))

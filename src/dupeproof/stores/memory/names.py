@@ -1,0 +1,120 @@
+"""Marks of one namespace under the very text of their keys: what never leaves the process needs no digest.
+
+Speed is the point here. `marker` gives a function that is little more than one `setdefault`, which the interpreter
+does in one piece: the caller whose own object comes back was first. It only ever adds what is absent. Replacing and
+removing what has expired is done under the lock, and so is everything else that is out of the ordinary.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from operator import is_
+
+from dupeproof.core.clock import Clock, system_clock
+from dupeproof.core.records import FoundMark
+from dupeproof.keys.names import MAX_KEY_BYTES
+
+_SHORTEST_REST = 1.0
+"""Seconds between two sweeps, at least; otherwise half a window, so that memory holds one and a half of them."""
+
+
+class Names:
+    def __init__(self, clock: Clock) -> None:
+        self._clock: Callable[[], float] = time.time if clock is system_clock else lambda: clock() / 1_000
+        self._until: dict[str, float] = {}
+        self._metas: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+        self._sweep_at = 0.0
+
+    def marker(self, window: int, otherwise: Callable[[object, object], bool]) -> Callable[..., bool]:
+        """`seen(key, *, meta=None)` as a bare function; what is not a plain key alone is left to `otherwise`."""
+        clock, remember, lasting = self._clock, self._until.setdefault, window / 1_000
+        sweep_at = 0.0
+
+        def seen(key: object, *, meta: object = None) -> bool:
+            """Whether the key was seen inside the window; marks it if not, in the same step."""
+            nonlocal sweep_at
+            # What check_key lets pass without a second look, asked for at half the price.
+            if (
+                type(key) is str
+                and meta is None
+                and key.isascii()
+                and key >= "!"
+                and "\0" not in key
+                and len(key) <= MAX_KEY_BYTES
+            ):
+                until = clock() + lasting
+                known = remember(key, until)
+                if known is until:
+                    if until > sweep_at:
+                        sweep_at = self._swept(until, lasting)
+                    return False
+                if known > until - lasting:
+                    return True
+            return otherwise(key, meta)
+
+        return seen
+
+    def mark(self, key: str, window: int, meta: bytes = b"") -> bool:
+        """True when the key was absent or expired."""
+        now = self._clock()
+        until = now + window / 1_000
+        with self._lock:
+            known = self._until.setdefault(key, until)
+            if known is not until and known > now:
+                return False
+            self._until[key] = until
+            if meta:
+                self._metas[key] = meta
+            else:
+                self._metas.pop(key, None)
+            return True
+
+    def mark_many(self, keys: Sequence[str], window: int) -> list[bool]:
+        """Like `mark` for each, in order, without a step of the interpreter's for each."""
+        now = self._clock()
+        lasting = window / 1_000
+        untils = [now + lasting for _ in keys]  # an object of its own for each
+        known = list(map(self._until.setdefault, keys, untils))
+        answers = list(map(is_, known, untils))
+        self._swept(now + lasting, lasting)
+        if not all(answers):
+            for place, fresh in enumerate(answers):
+                if not fresh and known[place] <= now:
+                    answers[place] = self.mark(keys[place], window)
+        return answers
+
+    def find(self, key: str) -> FoundMark | None:
+        with self._lock:
+            until = self._until.get(key)
+            if until is None or until <= self._clock():
+                return None
+            return FoundMark(self._metas.get(key, b""), int(until * 1_000))
+
+    def forget(self, key: str) -> bool:
+        with self._lock:
+            until = self._until.pop(key, None)
+            self._metas.pop(key, None)
+            return until is not None and until > self._clock()
+
+    def count(self) -> tuple[int, int]:
+        """How many there are, and how many of them have not expired."""
+        now = self._clock()
+        untils = list(self._until.values())
+        return len(untils), sum(until > now for until in untils)
+
+    def _swept(self, until: float, lasting: float) -> float:
+        """Sweep if it is time to. From which `until` on it is time again."""
+        if until > self._sweep_at:
+            self._sweep_at = until + lasting + max(_SHORTEST_REST, lasting / 2)
+            self.remove_expired(len(self._until))
+        return self._sweep_at
+
+    def remove_expired(self, limit: int) -> int:
+        now = self._clock()
+        with self._lock:
+            gone = [key for key, until in list(self._until.items()) if until <= now][:limit]
+            for key in gone:
+                del self._until[key]
+                self._metas.pop(key, None)
+        return len(gone)
