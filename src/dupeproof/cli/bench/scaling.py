@@ -59,7 +59,7 @@ def grow(growing: Growing, plan: Plan, cores: set[int], step: Callable[[], objec
         with (
             started(growing.store, None, cores) as big,
             started(growing.store, None, cores) as small,
-            _opened(growing.name, big, plan.sizes[-1]) as feed,
+            _opened(growing.name, big, plan) as feed,
         ):
             deadline = monotonic() + plan.scaling_seconds
             held = 0
@@ -81,9 +81,9 @@ def grow(growing: Growing, plan: Plan, cores: set[int], step: Callable[[], objec
 
 
 @contextmanager
-def _opened(name: str, site: Site, expected: int) -> Iterator[Feed]:
+def _opened(name: str, site: Site, plan: Plan) -> Iterator[Feed]:
     chosen = contender(name)
-    site.expected = expected
+    site.expected = plan.sizes[-1] + len(plan.sizes) * plan.rounds * _PROBE
     site.clean()
     with opened(chosen.shape, chosen.make(site)) as feed:
         yield feed
@@ -93,7 +93,7 @@ def _compare(name: str, big: Feed, site: Site, plan: Plan, size: int) -> Point:
     """The next ids of the big store beside those of a small one that is made anew, a round each."""
     costs: list[tuple[float, float]] = []
     with ExitStack() as stack:
-        small = stack.enter_context(_opened(name, site, plan.sizes[-1]))
+        small = stack.enter_context(_opened(name, site, plan))
         small(make_ids(plan.sizes[0]), None)
         for turn in range(plan.rounds):
             first, second = make_ids(_PROBE), make_ids(_PROBE)

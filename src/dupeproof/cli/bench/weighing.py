@@ -1,6 +1,7 @@
 """How many bytes an id takes: fill a store, look at its size, divide."""
 
 import gc
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -31,6 +32,8 @@ class Layout(Struct, frozen=True, kw_only=True):
     """Of the number of ids that are weighed."""
     least: int = 0
     """Ids without which there is nothing to see."""
+    whole: bool = False
+    """It makes room for a number of ids beforehand, so it gets them all, however long that takes."""
 
 
 class Weight(Struct, frozen=True, kw_only=True):
@@ -48,14 +51,23 @@ LAYOUTS: tuple[Layout, ...] = (
         name="memory.marks", store="memory", title="dupeproof, memory", filler="memory.fresh", least=_RESIDENT
     ),
     Layout(
-        name="memory.bloom", store="memory", title="dupeproof, Bloom", filler="memory.bloom", least=1_000_000
+        name="memory.bloom",
+        store="memory",
+        title="dupeproof, Bloom",
+        filler="memory.bloom",
+        least=1_000_000,
+        whole=True,
     ),
     Layout(name="sqlite.table", store="sqlite", title="text key and expiry", filler="sqlite.executemany"),
     Layout(name="sqlite.marks", store="sqlite", title="dupeproof, SQLite", filler="sqlite.fresh"),
     Layout(name="redis.key", store="redis", title="SET NX EX", filler="redis.pipeline"),
     Layout(name="redis.marks", store="redis", title="dupeproof, Redis", filler="redis.fresh"),
-    Layout(name="redis.compact", store="redis", title="dupeproof, compact", filler="redis.compact"),
-    Layout(name="redis.bloom", store="redis", title="dupeproof, Redis Bloom", filler="redis.bloom"),
+    Layout(
+        name="redis.compact", store="redis", title="dupeproof, compact", filler="redis.compact", whole=True
+    ),
+    Layout(
+        name="redis.bloom", store="redis", title="dupeproof, Redis Bloom", filler="redis.bloom", whole=True
+    ),
     Layout(name="postgres.textbook", store="postgres", title="textbook table", filler="postgres.textbook"),
     Layout(name="postgres.lean", store="postgres", title="uuid key and expiry", filler="postgres.unnest"),
     Layout(name="postgres.marks", store="postgres", title="dupeproof, PostgreSQL", filler="postgres.fresh"),
@@ -88,11 +100,12 @@ def weigh_all(store: Store, site: Site, plan: Plan, step: Callable[[], object]) 
 def _weigh(layout: Layout, site: Site, plan: Plan) -> Weight:
     known = {"layout": layout.name, "store": layout.store, "title": layout.title}
     wanted = max(layout.least, int(plan.weighed * layout.share))
+    seconds = math.inf if layout.whole else plan.weighing_seconds
     try:
         if layout.store == "memory":
-            count, size = _in_a_process_of_its_own(layout.filler, wanted, plan.weighing_seconds)
+            count, size = _in_a_process_of_its_own(layout.filler, wanted, seconds)
         else:
-            count, size = fill(layout.filler, site, wanted, plan.weighing_seconds)
+            count, size = fill(layout.filler, site, wanted, seconds)
     except Unavailable as exc:
         return Weight(**known, reason=str(exc))  # type: ignore[arg-type]
     except Exception as exc:  # noqa: BLE001 - the others are weighed all the same, and this one says why not
@@ -111,21 +124,28 @@ def _in_a_process_of_its_own(filler: str, wanted: int, seconds: float) -> tuple[
 
 def fill(filler: str, site: Site, wanted: int, seconds: float) -> tuple[int, int]:
     """How many ids went in before the time was over, and the bytes they take."""
+    _put(filler, site, BATCH, 0)  # what the first use alone costs is not the ids'
+    site.clean()
+    before = _settled(site)
+    count, after = _put(filler, site, wanted, seconds)
+    size = (_settled(site) if after is None else after) - before
+    if size <= 0:
+        raise Unavailable(f"{count:,} ids are too few to weigh")
+    return count, size
+
+
+def _put(filler: str, site: Site, wanted: int, seconds: float) -> tuple[int, int | None]:
+    """The number of ids, and the size with them where they are gone with the contender."""
     chosen = contender(filler)
     site.expected = wanted
-    site.clean()
+    deadline = monotonic() + seconds
+    count = 0
     with opened(chosen.shape, chosen.make(site)) as feed:
-        feed(make_ids(BATCH), None)
-        before = _settled(site)
-        deadline = monotonic() + seconds
-        count = 0
         while count < wanted and (count == 0 or monotonic() < deadline):
             more = min(BATCH, wanted - count)
             feed(make_ids(more), None)
             count += more
-        if site.store == "memory":  # gone with the contender
-            return count, _settled(site) - before
-    return count, _settled(site) - before
+        return count, _settled(site) if site.store == "memory" else None
 
 
 def _settled(site: Site) -> int:
