@@ -2,12 +2,14 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
 from dupeproof.errors import ConfigError
 
+_LOOK_SECONDS = 0.3
 Pin = Literal["same", "cross", "none"]
 MEANING: dict[Pin, str] = {
     "same": "client and server on one core: what it costs, with nothing won by a second core",
@@ -17,17 +19,32 @@ MEANING: dict[Pin, str] = {
 
 
 def cores(pin: Pin) -> tuple[set[int], set[int]]:
-    """Those of the client and those of the servers."""
-    free = sorted(os.sched_getaffinity(0))
+    """Those of the client and those of the servers; the idlest there are."""
+    free = os.sched_getaffinity(0)
     match pin:
         case "same":
-            return {free[-1]}, {free[-1]}
+            return ({_idlest(free)},) * 2
         case "cross" if len(free) < 2:
             raise ConfigError("--pin cross needs two cores; this process has one")
         case "cross":
-            return {free[-1]}, {free[0]}
+            client = _idlest(free)
+            return {client}, {_idlest(free - {client})}
         case "none":
-            return set(free), set(free)
+            return free, free
+
+
+def _idlest(among: set[int]) -> int:
+    before = _idle_time()
+    time.sleep(_LOOK_SECONDS)
+    after = _idle_time()
+    return max(among, key=lambda core: (after[core] - before[core], core))
+
+
+def _idle_time() -> dict[int, int]:
+    """Of every core, since the machine was started."""
+    lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
+    rows = [line.split() for line in lines if line.startswith("cpu") and line[3].isdigit()]
+    return {int(name[3:]): int(idle) for name, _, _, _, idle, *_ in rows}
 
 
 @contextlib.contextmanager

@@ -89,12 +89,13 @@ class Lane:
             ) < self._plan.seconds / 3 and count < self._plan.most:
                 count *= 4
             fitting = int(count / seconds * self._plan.seconds)
-            self.count = _whole(min(self._plan.most, max(self._least, fitting)))
+            self.count = max(self._least, min(self._plan.most, fitting) // self._least * self._least)
 
     @property
     def _least(self) -> int:
-        """Ids without which not every caller has had its turn."""
-        return max(_WARM_UP, self._contender.shape.callers)
+        """Ids without which not every caller has had its turn, or a batch is not full."""
+        shape = self._contender.shape
+        return BATCH if shape.kind == "batches" else max(_WARM_UP, shape.callers)
 
     def run(self) -> None:
         with self._opened() as feed:
@@ -178,11 +179,6 @@ class Lane:
 def broken(rows: list[Row]) -> list[Row]:
     """Rows of our own that failed: not a matter of speed."""
     return [row for row in rows if row.who == OURS and (row.reason or "").startswith("failed")]
-
-
-def _whole(count: int) -> int:
-    """Full batches, where there is more than one."""
-    return count if count < BATCH else count // BATCH * BATCH
 
 
 def _percentiles(nanoseconds: list[int]) -> tuple[float | None, float | None]:
