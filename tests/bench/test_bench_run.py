@@ -82,6 +82,7 @@ def test_tables_say_why_a_figure_is_missing(embedded, tmp_path, capsys):
     shown = " ".join(capsys.readouterr().out.split())
     assert "Not measured (redis was left out)" in shown
     assert "pinned none" in shown
+    assert "As the store grows" in shown
 
 
 @pytest.mark.server("redis")

@@ -5,9 +5,11 @@ from pathlib import Path
 
 from dupeproof.cli.bench.report import (
     GOAL_COLUMNS,
+    GROWTH_COLUMNS,
     PUBLISHED_COLUMNS,
     ROW_COLUMNS,
     goals,
+    growths,
     headline,
     heats,
     published,
@@ -27,6 +29,11 @@ def write(report: Report, pictures: list[str], path: Path) -> None:
         "<h2>Goals</h2>",
         html_table(GOAL_COLUMNS, goals(report), left=(0, len(GOAL_COLUMNS) - 1)),
     ]
+    if grown := growths(report):
+        parts += [
+            "<h2>As the store grows</h2>",
+            html_table(GROWTH_COLUMNS, grown, left=(0, len(GROWTH_COLUMNS) - 1)),
+        ]
     for title, rows in heats(report).items():
         parts += [f"<h2>{escape(title)}</h2>", html_table(ROW_COLUMNS, rows, left=words)]
     write_page(path, title="dupeproof bench", body="\n".join(parts))

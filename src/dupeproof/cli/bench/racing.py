@@ -34,6 +34,7 @@ def race(heat: Heat, site: Site, plan: Plan, step: Callable[[], object]) -> list
             step()
         gc.collect()
         gc.freeze()  # what libraries and set-up left is not looked through again while the clock runs
+        stack.callback(gc.unfreeze)
         if heat.same_count:
             for lane in lanes:
                 lane.count = plan.same_count

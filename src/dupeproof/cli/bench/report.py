@@ -18,6 +18,7 @@ The JSON, one object:
     files       {kind: path}
 """
 
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -31,6 +32,7 @@ from dupeproof.cli.bench.running import Report
 
 NONE = "–"
 ROW_COLUMNS = ("who", "what", "how", "a second", "spread", "p50", "p99", "bytes/id", "durability")
+GROWTH_COLUMNS = ("store", "ids in it", "one more", "beside a small one", "spread", "")
 GOAL_COLUMNS = ("goal", "target", "measured", "spread", "")
 PUBLISHED_COLUMNS = (
     "method",
@@ -97,6 +99,26 @@ def published(report: Report) -> list[tuple[str, ...]]:
     ]
 
 
+def growths(report: Report) -> list[tuple[str, ...]]:
+    """In the order of `GROWTH_COLUMNS`."""
+    found: list[tuple[str, ...]] = []
+    for growth in report.results.growths:
+        found += [
+            (
+                growth.title,
+                f"{point.size:,}",
+                duration(point.seconds_per_id),
+                f"{median(point.ratios):.2f} ×",
+                f"{min(point.ratios):.2f}–{max(point.ratios):.2f}",
+                "",
+            )
+            for point in growth.points
+        ]
+        if growth.reason is not None:
+            found.append((growth.title, NONE, NONE, NONE, NONE, growth.reason))
+    return found
+
+
 def headline(report: Report) -> str:
     machine = report.machine
     versions = {"Python": machine.python, **report.servers}
@@ -111,6 +133,8 @@ def tables(report: Report) -> list[Table]:
     """For a terminal of a hundred columns."""
     shown = [_heat_table(title, rows) for title, rows in heats(report).items()]
     shown.append(_table("The published table", PUBLISHED_COLUMNS, published(report)))
+    if grown := growths(report):
+        shown.append(_table("As the store grows", GROWTH_COLUMNS, grown))
     measured = [row for row in goals(report) if row[2] != NONE]
     shown.append(_table("Goals", GOAL_COLUMNS, measured))
     return shown

@@ -1,6 +1,5 @@
 """The whole benchmark, store after store: start it, race, weigh, stop it."""
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
@@ -55,19 +54,16 @@ def run(request: Request, progress: Progress) -> Report:
     growths: list[Growth] = []
     servers: dict[str, str] = {}
     wrong: float | str | None = None
-    try:
-        with pinned(client):
-            for store in request.stores:
-                _run_store(store, request, server, rows, weights, servers, progress)
-            if "memory" in request.stores:
-                progress("Bloom, false positives")
-                wrong = _false_positives(request.plan)
-            growths += [
-                scaling.grow(growing, request.plan, server, lambda: progress("How stores grow"))
-                for growing in _growing(request)
-            ]
-    finally:
-        gc.unfreeze()
+    with pinned(client):
+        for store in request.stores:
+            _run_store(store, request, server, rows, weights, servers, progress)
+        if "memory" in request.stores:
+            progress("Bloom, false positives")
+            wrong = _false_positives(request.plan)
+        growths += [
+            scaling.grow(growing, request.plan, server, lambda: progress("How stores grow"))
+            for growing in _growing(request)
+        ]
     results = Results(rows=rows, weights=weights, growths=growths, false_positives=wrong)
     return Report(
         quick=request.quick,

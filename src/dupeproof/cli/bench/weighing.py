@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 
 import msgspec
@@ -98,7 +99,7 @@ def weigh_all(store: Store, site: Site, plan: Plan, step: Callable[[], object]) 
 
 
 def _weigh(layout: Layout, site: Site, plan: Plan) -> Weight:
-    known = {"layout": layout.name, "store": layout.store, "title": layout.title}
+    weight = partial(Weight, layout=layout.name, store=layout.store, title=layout.title)
     wanted = max(layout.least, int(plan.weighed * layout.share))
     seconds = math.inf if layout.whole else plan.weighing_seconds
     try:
@@ -107,10 +108,10 @@ def _weigh(layout: Layout, site: Site, plan: Plan) -> Weight:
         else:
             count, size = fill(layout.filler, site, wanted, seconds)
     except Unavailable as exc:
-        return Weight(**known, reason=str(exc))  # type: ignore[arg-type]
+        return weight(reason=str(exc))
     except Exception as exc:  # noqa: BLE001 - the others are weighed all the same, and this one says why not
-        return Weight(**known, reason=f"failed: {type(exc).__name__}: {without_secrets(str(exc))[:200]}")  # type: ignore[arg-type]
-    return Weight(**known, count=count, bytes_per_id=size / count)  # type: ignore[arg-type]
+        return weight(reason=f"failed: {type(exc).__name__}: {without_secrets(str(exc))[:200]}")
+    return weight(count=count, bytes_per_id=size / count)
 
 
 def _in_a_process_of_its_own(filler: str, wanted: int, seconds: float) -> tuple[int, int]:
