@@ -131,6 +131,14 @@ def test_a_contender_of_ours_that_fails_ends_with_1_and_its_name(tmp_path, capsy
     assert "memory.seen failed: Wrong: it forgets" in capsys.readouterr().err
 
 
+def test_the_text_has_what_was_measured_and_nothing_else(tmp_path):
+    absent = msgspec.structs.replace(verdict_of(None), title="another goal", median=None, low=None, high=None)
+    conclude(report_of(verdicts=[verdict_of(True), absent]), tmp_path, check=False, as_json=True)
+    text = (tmp_path / "bench.md").read_text()
+    assert "| a goal | ≥ 2 × | 1.00 |" in text
+    assert "another goal" not in text
+
+
 def test_peers_that_are_missing_are_named_with_what_to_install(tmp_path, capsys):
     conclude(report_of(), tmp_path, check=False, as_json=True)
     assert (
@@ -157,7 +165,7 @@ def test_without_matplotlib_there_are_page_and_tables(tmp_path, capsys, monkeypa
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
     conclude(report_of(row_of("memory.seen", 1, 2)), tmp_path, check=False, as_json=False)
     assert 'pip install "dupeproof[bench]"' in capsys.readouterr().out
-    assert [each.name for each in tmp_path.iterdir()] == ["bench.html"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["bench.html", "bench.md"]
 
 
 @pytest.mark.parametrize(

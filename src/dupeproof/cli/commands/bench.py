@@ -7,7 +7,7 @@ import msgspec
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dupeproof.cli.bench import page, report
+from dupeproof.cli.bench import page, report, text
 from dupeproof.cli.bench.machine import missing
 from dupeproof.cli.bench.model import FULL, QUICK, STORES, Store
 from dupeproof.cli.bench.pinning import Pin
@@ -52,7 +52,8 @@ def bench(
         ),
     ] = None,
     folder: Annotated[
-        Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Where to put pictures and page.")
+        Path,
+        typer.Option("--out", metavar="DIR", file_okay=False, help="Where to put pictures, page and text."),
     ] = Path("out"),
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Within a minute, and less exact.")] = False,
@@ -116,6 +117,8 @@ def _save(found: Report, folder: Path) -> dict[str, str]:
         figure.savefig(folder / f"{name}.png")
     files["page"] = folder / "bench.html"
     page.write(found, [drawing.as_svg(figure) for _, figure in figures] if drawing else [], files["page"])
+    files["text"] = folder / "bench.md"
+    text.write(found, files["text"])
     return {kind: str(path) for kind, path in files.items()}
 
 
