@@ -89,6 +89,18 @@ class Postgres:
         self.url = postgres_module_url
 
 
+class RedisOverPostgres:
+    @pytest.fixture(autouse=True)
+    def _servers(self, redis_url, postgres_module_url):
+        self.url = f"{redis_url}+{postgres_module_url}"
+
+
+class ClusterOverSQLite:
+    @pytest.fixture(autouse=True)
+    def _servers(self, redis_cluster_url, tmp_path):
+        self.url = f"{redis_cluster_url}+sqlite:///{tmp_path}/dedup.db"
+
+
 class TestMemory(Memory, Sync, WaitConformance): ...
 
 
@@ -129,3 +141,15 @@ class TestCoalescedSQLite(SQLite, Coalesced): ...
 
 
 class TestCoalescedPostgres(Postgres, Coalesced): ...
+
+
+class TestRedisOverPostgres(RedisOverPostgres, Sync): ...
+
+
+class TestAsyncRedisOverPostgres(RedisOverPostgres, Async): ...
+
+
+class TestClusterOverSQLite(ClusterOverSQLite, Sync): ...
+
+
+class TestAsyncClusterOverSQLite(ClusterOverSQLite, Async): ...

@@ -3,13 +3,22 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from dupeproof.core._async.protocols import AsyncInspectable, AsyncSeenSet, AsyncStore, AsyncWaitable
-from dupeproof.core._sync.protocols import Inspectable, SeenSet, Store, Waitable
+from dupeproof.core._async.protocols import (
+    AsyncInspectable,
+    AsyncSeenSet,
+    AsyncShelf,
+    AsyncShelving,
+    AsyncStore,
+    AsyncWaitable,
+)
+from dupeproof.core._sync.protocols import Inspectable, SeenSet, Shelf, Shelving, Store, Waitable
 from dupeproof.core.records import ClaimRequest, FoundMark, Terms
 
 __all__ = [
     "AsyncInspectable",
     "AsyncSeenSet",
+    "AsyncShelf",
+    "AsyncShelving",
     "AsyncStore",
     "AsyncWaitable",
     "Inspectable",
@@ -17,6 +26,8 @@ __all__ = [
     "NamedMarks",
     "RunsHere",
     "SeenSet",
+    "Shelf",
+    "Shelving",
     "Store",
     "Waitable",
 ]

@@ -83,6 +83,33 @@ class FoundMark(Struct, frozen=True, gc=False):
     expires_at: int
 
 
+class Reservation(Struct, frozen=True, gc=False):
+    """A place on a shelf, for `window` from now, that only who knows the token can fill."""
+
+    key: bytes
+    token: bytes
+    window: int
+    fingerprint: bytes = NO_FINGERPRINT
+
+
+class Filling(Struct, frozen=True, gc=False):
+    """What to put into a place; its fingerprint is that of the reservation where none is given.
+
+    It is good for `window` from when the place was reserved, or for as long as was reserved, whichever is less.
+    """
+
+    key: bytes
+    token: bytes
+    window: int
+    value: bytes
+    fingerprint: bytes | None = None
+
+
+class Kept(Struct, frozen=True, gc=False):
+    value: bytes
+    fingerprint: bytes
+
+
 class Record(Struct, frozen=True, gc=False, kw_only=True):
     """One claimed key as stored. `state` is one of the stored states; see `situation` for what it means now."""
 

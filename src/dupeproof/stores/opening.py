@@ -1,37 +1,54 @@
 """From a URL to a store, with the extra to install in the error when a driver is missing."""
 
+import re
 from importlib import import_module
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dupeproof.core.protocols import AsyncStore, Store
 from dupeproof.errors import ConfigError
 from dupeproof.stores._async.coalescing import AsyncCoalescingStore
+from dupeproof.stores._async.tiered import AsyncTieredStore
 from dupeproof.stores._sync.coalescing import CoalescingStore
+from dupeproof.stores._sync.tiered import TieredStore
 from dupeproof.stores.urls import parse_url, redact
+
+_BETWEEN_TIERS = re.compile(r"\s*\+\s*(?=(?:postgresql|postgres|sqlite|memory)://)")
+_FAST_TIMEOUT = "500ms"
 
 
 class Backend(Struct, frozen=True):
     module: str
     driver: str | None = None
     extra: str | None = None
-    coalesced: bool = False
-    """Whether concurrent calls leave as one batch: where each would pay for a commit of its own."""
+    coalesces_threads: bool = False
+    """Whether concurrent calls of threads leave as one batch: where each would pay for a commit or a wait of its own.
+    Not on a cluster, where one node that is slow or gone would hold up the keys of all others."""
+    coalesces_tasks: bool = False
+    """The same for tasks. On Redis their commands share a connection and leave together already."""
 
 
-_REDIS = Backend("dupeproof.stores.redis", driver="redis", extra="redis")
-_POSTGRES = Backend("dupeproof.stores.postgres", driver="psycopg", extra="postgres", coalesced=True)
+_REDIS = Backend("dupeproof.stores.redis", driver="redis", extra="redis", coalesces_threads=True)
+_REDIS_CLUSTER = replace(_REDIS, coalesces_threads=False)
+_POSTGRES = Backend(
+    "dupeproof.stores.postgres",
+    driver="psycopg",
+    extra="postgres",
+    coalesces_threads=True,
+    coalesces_tasks=True,
+)
 
 BACKENDS: dict[str, Backend] = {
     "memory": Backend("dupeproof.stores.memory"),
-    "sqlite": Backend("dupeproof.stores.sqlite", coalesced=True),
+    "sqlite": Backend("dupeproof.stores.sqlite", coalesces_threads=True, coalesces_tasks=True),
     "redis": _REDIS,
     "rediss": _REDIS,
     "redis+sentinel": _REDIS,
     "rediss+sentinel": _REDIS,
-    "redis+cluster": _REDIS,
-    "rediss+cluster": _REDIS,
+    "redis+cluster": _REDIS_CLUSTER,
+    "rediss+cluster": _REDIS_CLUSTER,
     "postgresql": _POSTGRES,
     "postgres": _POSTGRES,
 }
@@ -39,16 +56,34 @@ BACKENDS: dict[str, Backend] = {
 
 def open_store(url: str) -> Store:
     """The sync store for a URL. Nothing is connected yet; that happens on first use."""
+    if tiers := _tiers(url):
+        return TieredStore(open_store(tiers[0]), open_store(tiers[1]))  # type: ignore[arg-type]
     backend = _backend(url)
     store = _module(backend, url).open_sync(parse_url(url))
-    return CoalescingStore(store) if backend.coalesced else store
+    return CoalescingStore(store) if backend.coalesces_threads else store
 
 
 def open_async_store(url: str) -> AsyncStore:
     """The async store for a URL. Needs no running loop."""
+    if tiers := _tiers(url):
+        return AsyncTieredStore(open_async_store(tiers[0]), open_async_store(tiers[1]))  # type: ignore[arg-type]
     backend = _backend(url)
     store = _module(backend, url).open_async(parse_url(url))
-    return AsyncCoalescingStore(store) if backend.coalesced else store
+    return AsyncCoalescingStore(store) if backend.coalesces_tasks else store
+
+
+def _tiers(url: str) -> tuple[str, str] | None:
+    """`redis://…+postgresql://…` is two stores: the fast tier and the durable one."""
+    parts = _BETWEEN_TIERS.split(url)
+    if len(parts) == 1:
+        return None
+    if len(parts) > 2:
+        raise ConfigError(f"{redact(url)!r} has more than two tiers; write one fast and one durable URL")
+    fast, durable = parts
+    if fast.startswith("redis") and "timeout=" not in fast:
+        # Who waits longer for the fast tier than for the durable one has it for nothing.
+        fast += f"{'&' if '?' in fast else '?'}timeout={_FAST_TIMEOUT}"
+    return fast, durable
 
 
 def _backend(url: str) -> Backend:
@@ -58,7 +93,7 @@ def _backend(url: str) -> Backend:
         raise ConfigError(
             f"{redact(url)!r} is not a store URL; write one of memory://, sqlite:///file.db, "
             "redis://host:6379/0, rediss://…, redis+sentinel://host:26379/name, redis+cluster://host:6379, "
-            "postgresql://user@host/database"
+            "postgresql://user@host/database, or two tiers as redis://…+postgresql://…"
         )
     return backend
 

@@ -15,13 +15,16 @@ from dupeproof.core.outcomes import Outcome
 from dupeproof.core.records import (
     ClaimRequest,
     Fail,
+    Filling,
     Finish,
     Found,
     FoundMark,
     Health,
+    Kept,
     Mark,
     Release,
     Renew,
+    Reservation,
     Stats,
 )
 
@@ -94,6 +97,43 @@ class AsyncWaitable(Protocol):
     async def wait(self, key: bytes, seconds: float) -> None:
         """Return when the key is finished, failed, released or forgotten, or after `seconds`. May return early."""
         ...
+
+
+class AsyncShelf(Protocol):
+    """Keeps copies of what another store has committed, so that they can be had faster.
+
+    A place is reserved before the other store is asked, and its time runs from there: the copy is never good for longer
+    than what it is a copy of. Places that were reserved and not filled read as empty.
+    """
+
+    async def reserve(self, places: Sequence[Reservation]) -> list[Kept | None]:
+        """What is kept under each key. Where there is nothing at all, a place is reserved."""
+        ...
+
+    async def fill(self, fillings: Sequence[Filling]) -> None:
+        """Fill the places that are still reserved under these tokens, and no others."""
+        ...
+
+    async def vacate(self, places: Sequence[Reservation]) -> None:
+        """Give up the places that are still reserved under these tokens."""
+        ...
+
+    async def bar(self, keys: Sequence[bytes], milliseconds: int) -> None:
+        """Empty these places, and keep them so for that long, or until they are cleared."""
+        ...
+
+    async def clear(self, keys: Sequence[bytes]) -> None:
+        """Empty these places; anyone may reserve them."""
+        ...
+
+
+@runtime_checkable
+class AsyncShelving(Protocol):
+    """Ability: has a shelf, and so can be the fast tier in front of another store."""
+
+    def shelf(self) -> AsyncShelf: ...
+
+    async def close(self) -> None: ...
 
 
 @runtime_checkable

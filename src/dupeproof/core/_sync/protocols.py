@@ -16,13 +16,16 @@ from dupeproof.core.outcomes import Outcome
 from dupeproof.core.records import (
     ClaimRequest,
     Fail,
+    Filling,
     Finish,
     Found,
     FoundMark,
     Health,
+    Kept,
     Mark,
     Release,
     Renew,
+    Reservation,
     Stats,
 )
 
@@ -95,6 +98,43 @@ class Waitable(Protocol):
     def wait(self, key: bytes, seconds: float) -> None:
         """Return when the key is finished, failed, released or forgotten, or after `seconds`. May return early."""
         ...
+
+
+class Shelf(Protocol):
+    """Keeps copies of what another store has committed, so that they can be had faster.
+
+    A place is reserved before the other store is asked, and its time runs from there: the copy is never good for longer
+    than what it is a copy of. Places that were reserved and not filled read as empty.
+    """
+
+    def reserve(self, places: Sequence[Reservation]) -> list[Kept | None]:
+        """What is kept under each key. Where there is nothing at all, a place is reserved."""
+        ...
+
+    def fill(self, fillings: Sequence[Filling]) -> None:
+        """Fill the places that are still reserved under these tokens, and no others."""
+        ...
+
+    def vacate(self, places: Sequence[Reservation]) -> None:
+        """Give up the places that are still reserved under these tokens."""
+        ...
+
+    def bar(self, keys: Sequence[bytes], milliseconds: int) -> None:
+        """Empty these places, and keep them so for that long, or until they are cleared."""
+        ...
+
+    def clear(self, keys: Sequence[bytes]) -> None:
+        """Empty these places; anyone may reserve them."""
+        ...
+
+
+@runtime_checkable
+class Shelving(Protocol):
+    """Ability: has a shelf, and so can be the fast tier in front of another store."""
+
+    def shelf(self) -> Shelf: ...
+
+    def close(self) -> None: ...
 
 
 @runtime_checkable

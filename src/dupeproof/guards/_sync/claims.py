@@ -17,12 +17,12 @@ from dupeproof.core.events import Event, Kind, logger, publish
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release, Renew
+from dupeproof.core.tokens import new_token
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
 from dupeproof.guards._sync.engine import Engine
 from dupeproof.guards._sync.runtime import settle
 from dupeproof.guards.entries import replay
 from dupeproof.guards.results import DeadCall
-from dupeproof.guards.tokens import new_token
 
 
 class Claim:

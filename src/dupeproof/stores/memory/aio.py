@@ -19,6 +19,7 @@ from dupeproof.core.records import (
 )
 from dupeproof.stores.memory.names import Names
 from dupeproof.stores.memory.owned import Owner
+from dupeproof.stores.memory.shelf import AsyncMemoryShelf
 from dupeproof.stores.memory.store import MemoryStore
 
 
@@ -69,6 +70,9 @@ class AsyncMemoryStore:
 
     def names(self, namespace: str) -> Names:
         return self._memory.names(namespace)
+
+    def shelf(self) -> AsyncMemoryShelf:
+        return AsyncMemoryShelf(self._memory.shelf())
 
     async def purge(self, limit: int) -> int:
         return self._memory.purge(limit)

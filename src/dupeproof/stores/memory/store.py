@@ -29,6 +29,7 @@ from dupeproof.core.records import (
 from dupeproof.core.states import State
 from dupeproof.stores.memory.names import Names
 from dupeproof.stores.memory.owned import Owned, Owner
+from dupeproof.stores.memory.shelf import MemoryShelf
 
 Change = TypeVar("Change", Finish, Fail, Release, Renew)
 _FIRST_SWEEP = 10_000
@@ -43,6 +44,7 @@ class MemoryStore:
         self._records: dict[bytes, Record] = {}
         self._marks: dict[bytes, tuple[int, Mark]] = {}
         self._names: dict[str, Names] = {}
+        self._shelf = MemoryShelf(clock)
         self._waiters: dict[bytes, list[Callable[[], object]]] = {}
         self._sweep_at = _FIRST_SWEEP
 
@@ -197,6 +199,9 @@ class MemoryStore:
     def names(self, namespace: str) -> Names:
         """The marks of a namespace by their very keys. Marks under a digest live apart from them."""
         return self._names.get(namespace) or self._names.setdefault(namespace, Names(self._clock))
+
+    def shelf(self) -> MemoryShelf:
+        return self._shelf
 
     def purge(self, limit: int) -> int:
         with self._lock:

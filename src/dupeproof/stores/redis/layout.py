@@ -45,6 +45,11 @@ def mark_key(digest: bytes) -> bytes:
     return b"ds{%c}%b" % (TAGS[digest[0] & 63], digest)
 
 
+def place_key(key: bytes) -> bytes:
+    """Of a shelf: a digest, and a letter for what it is a copy of."""
+    return b"dc{%c}%b" % (TAGS[key[0] & 63], key)
+
+
 def claim_command(request: ClaimRequest) -> bytes:
     """SET … NX GET PX: takes a free key, or shows what is there, in one step and without a script.
 

@@ -19,6 +19,7 @@ from dupeproof.core.records import (
 )
 from dupeproof.stores.redis import layout
 from dupeproof.stores.redis._async.client import ANYWHERE, AsyncClient
+from dupeproof.stores.redis._async.shelf import AsyncRedisShelf
 from dupeproof.stores.redis.faults import translated
 from dupeproof.stores.redis.resp import pack
 from dupeproof.stores.redis.scripting import Script, script
@@ -112,6 +113,9 @@ class AsyncRedisStore:
             node = (await self._client.primaries())[0]
             info = layout.info(await node.ask(pack(b"INFO", b"server")))
         return Health(store="redis", version=info["redis_version"], details={"mode": info["redis_mode"]})
+
+    def shelf(self) -> AsyncRedisShelf:
+        return AsyncRedisShelf(self._client)
 
     async def close(self) -> None:
         await self._client.close()

@@ -20,6 +20,7 @@ from dupeproof.core.records import (
 )
 from dupeproof.stores.redis import layout
 from dupeproof.stores.redis._sync.client import ANYWHERE, Client
+from dupeproof.stores.redis._sync.shelf import RedisShelf
 from dupeproof.stores.redis.faults import translated
 from dupeproof.stores.redis.resp import pack
 from dupeproof.stores.redis.scripting import Script, script
@@ -109,6 +110,9 @@ class RedisStore:
             node = (self._client.primaries())[0]
             info = layout.info(node.ask(pack(b"INFO", b"server")))
         return Health(store="redis", version=info["redis_version"], details={"mode": info["redis_mode"]})
+
+    def shelf(self) -> RedisShelf:
+        return RedisShelf(self._client)
 
     def close(self) -> None:
         self._client.close()

@@ -1,0 +1,216 @@
+"""Two stores as one: a durable one that decides, and in front of it copies of what it has committed.
+
+The fast tier answers for a key only what the durable tier has committed: a finished record, a mark. Everything else,
+and every change, is the durable tier's. So the fast tier may be down, empty, flushed or behind, and nothing but speed is
+lost: a copy is made after the commit, in a place reserved before it, whose time runs from the reservation.
+
+Crash points: after the reservation, the place reads as empty until its time is over. After the commit and before the
+copy, the same. In `forget`, the places are barred before the durable tier forgets, and cleared after it has: in between
+nothing is read from them or put into them, and if it dies there they stay barred for an hour.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from dupeproof.core.events import logger
+from dupeproof.core.outcomes import Done, Outcome, Won
+from dupeproof.core.protocols import AsyncSeenSet, AsyncShelving, AsyncStore
+from dupeproof.core.records import (
+    ClaimRequest,
+    Fail,
+    Filling,
+    Finish,
+    Found,
+    FoundMark,
+    Health,
+    Kept,
+    Mark,
+    Release,
+    Renew,
+    Reservation,
+    Stats,
+)
+from dupeproof.core.tokens import new_token
+from dupeproof.errors import ConfigError, StoreUnavailable
+from dupeproof.stores import copies
+
+T = TypeVar("T")
+_BARRED_FOR = 3_600_000
+_MOST_OPEN = 100_000
+_REST = 5.0
+"""Seconds for which a fast tier that failed is left alone."""
+
+
+class AsyncDurable(AsyncStore, AsyncSeenSet, Protocol):
+    """A store that keeps records and marks."""
+
+
+class AsyncTieredStore:
+    """`fast` is a store that has a shelf, `durable` any store that keeps records and marks."""
+
+    def __init__(self, fast: AsyncShelving, durable: AsyncDurable) -> None:
+        if not isinstance(fast, AsyncShelving):
+            raise ConfigError(f"{type(fast).__name__} cannot be the fast tier; Redis can")
+        self._fast = fast
+        self._shelf = fast.shelf()
+        self._durable = durable
+        self._rest_until = 0.0
+        self._first_attempts: dict[bytes, bool] = {}
+        """Tokens of open claims that are their keys' first: of others a finish cannot tell which attempt it ends."""
+
+    async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
+        kept = await self._reserve([copies.record_place(request) for request in requests])
+        answers: list[Any] = [copies.answer(*pair) for pair in zip(kept, requests, strict=True)]
+        unknown = [place for place, answer in enumerate(answers) if answer is None]
+        if unknown:
+            asked = [requests[place] for place in unknown]
+            found = await self._durable.claim(asked)
+            for place, answer in zip(unknown, found, strict=True):
+                answers[place] = answer
+            await self._settle(asked, found)
+        return answers
+
+    async def finish(self, changes: Sequence[Finish]) -> list[bool]:
+        answers = await self._durable.finish(changes)
+        fillings = [
+            Filling(
+                copies.record_key(change.key),
+                change.token,
+                change.window,
+                copies.pack(1, change.codec, change.result),
+            )
+            for change, ours in zip(changes, answers, strict=True)
+            if ours and self._was_first(change.token) and len(change.result) <= copies.LARGEST
+        ]
+        await self._offer(fillings, self._shelf.fill)
+        return answers
+
+    async def fail(self, changes: Sequence[Fail]) -> list[bool]:
+        answers = await self._durable.fail(changes)
+        await self._vacate(changes)
+        return answers
+
+    async def release(self, changes: Sequence[Release]) -> list[bool]:
+        answers = await self._durable.release(changes)
+        await self._vacate(changes)
+        return answers
+
+    async def renew(self, changes: Sequence[Renew]) -> list[bool]:
+        return await self._durable.renew(changes)
+
+    async def get(self, keys: Sequence[bytes]) -> list[Found | None]:
+        return await self._durable.get(keys)
+
+    async def forget(self, keys: Sequence[bytes]) -> list[bool]:
+        places = [*map(copies.record_key, keys), *map(copies.mark_key, keys)]
+        try:
+            await self._shelf.bar(places, _BARRED_FOR)
+        except StoreUnavailable as exc:
+            raise StoreUnavailable(
+                f"nothing was forgotten, because the fast tier must hear of it first: {exc}"
+            ) from exc
+        answers = await self._durable.forget(keys)
+        await self._offer(places, self._shelf.clear)
+        return answers
+
+    async def mark(self, marks: Sequence[Mark]) -> list[bool]:
+        # A mark with a token may be taken back, which a copy would not hear of.
+        places = [Reservation(copies.mark_key(mark.key), new_token(), mark.window) for mark in marks]
+        copied = [place for place, mark in zip(places, marks, strict=True) if not mark.token]
+        kept = {place.token for place, copy in zip(copied, await self._reserve(copied), strict=True) if copy}
+        unknown = [number for number, place in enumerate(places) if place.token not in kept]
+        answers = [False] * len(marks)
+        if unknown:
+            found = await self._durable.mark([marks[number] for number in unknown])
+            for number, fresh in zip(unknown, found, strict=True):
+                answers[number] = fresh
+            fresh_places = [
+                place
+                for place, mark, fresh in zip(places, marks, answers, strict=True)
+                if fresh and not mark.token
+            ]
+            await self._offer(
+                [Filling(place.key, place.token, place.window, b"") for place in fresh_places],
+                self._shelf.fill,
+            )
+        return answers
+
+    async def unmark(self, marks: Sequence[Mark]) -> list[bool]:
+        return await self._durable.unmark(marks)
+
+    async def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
+        return await self._durable.marks(keys)
+
+    async def purge(self, limit: int) -> int:
+        return await self._durable.purge(limit)
+
+    async def stats(self) -> Stats:
+        return await self._durable.stats()
+
+    async def check(self) -> Health:
+        """Of the durable tier; the fast one is not needed, but its state is told."""
+        health = await self._durable.check()
+        try:
+            await self._shelf.clear([bytes(17)])
+        except StoreUnavailable as exc:
+            fast = f"down: {exc}"
+        else:
+            fast = "up"
+        return replace(health, details={**health.details, "fast_tier": fast})
+
+    async def close(self) -> None:
+        await self._fast.close()
+        await self._durable.close()
+
+    async def _settle(self, requests: Sequence[ClaimRequest], answers: Sequence[Outcome]) -> None:
+        """What the durable tier said decides what becomes of the places that were reserved before it was asked."""
+        pairs = list(zip(requests, answers, strict=True))
+        won = [(request, answer.attempt) for request, answer in pairs if type(answer) is Won]
+        for request, attempt in won:
+            if attempt == 1:
+                self._first_attempts[request.token] = True
+        while len(self._first_attempts) > _MOST_OPEN:
+            self._first_attempts.pop(next(iter(self._first_attempts)), None)
+        await self._vacate([request for request, attempt in won if attempt > 1])
+        done = [request for request, answer in pairs if type(answer) is Done]
+        if done and not self._resting():
+            found = await self._durable.get([request.key for request in done])
+            fillings = [copies.of_record(*pair) for pair in zip(done, found, strict=True)]
+            await self._offer([filling for filling in fillings if filling is not None], self._shelf.fill)
+
+    async def _vacate(self, items: Sequence[ClaimRequest | Fail | Release]) -> None:
+        places = [Reservation(copies.record_key(item.key), item.token, 0) for item in items]
+        await self._offer(places, self._shelf.vacate)
+
+    async def _reserve(self, places: Sequence[Reservation]) -> list[Kept | None]:
+        if places and not self._resting():
+            try:
+                return await self._shelf.reserve(places)
+            except StoreUnavailable as exc:
+                self._rest(exc)
+        return [None] * len(places)
+
+    async def _offer(self, items: Sequence[T], take: Callable[[Sequence[T]], Awaitable[None]]) -> None:
+        """The durable tier has committed: what the fast one makes of it is a matter of speed."""
+        if items and not self._resting():
+            try:
+                await take(items)
+            except StoreUnavailable as exc:
+                self._rest(exc)
+
+    def _was_first(self, token: bytes) -> bool:
+        return self._first_attempts.pop(token, False)
+
+    def _resting(self) -> bool:
+        return time.monotonic() < self._rest_until
+
+    def _rest(self, error: StoreUnavailable) -> None:
+        self._rest_until = time.monotonic() + _REST
+        logger.warning("The fast tier is left alone for %g s: %s", _REST, error)
+
+    def __getattr__(self, name: str) -> Any:
+        """Abilities of the durable tier's own, such as its schema."""
+        return getattr(self._durable, name)
