@@ -1,7 +1,5 @@
 """The benchmark from end to end, with next to no load: every row is there, and proves what it does."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -10,6 +8,7 @@ import pytest
 import redis
 from bench_tiny import TINY, run_tiny
 
+from dupeproof.cli.app import run
 from dupeproof.cli.bench.heats import HEATS
 from dupeproof.cli.bench.running import Request, total
 from dupeproof.cli.bench.scaling import GROWING
@@ -125,13 +124,11 @@ def test_a_server_that_is_not_there_is_in_the_table_with_the_reason():
     assert "secret" not in msgspec.json.encode(report.results).decode()
 
 
-def test_the_command_as_a_program(tmp_path):
-    command = [sys.executable, "-m", "dupeproof", "bench", "--quick", "--only", "memory", "--json"]
-    ran = subprocess.run(
-        [*command, "--out", str(tmp_path)], capture_output=True, text=True, check=False, timeout=100
-    )
-    assert ran.returncode == 0, ran.stderr
-    found = msgspec.json.decode(ran.stdout)
-    assert found["rounds"] == 5
+def test_the_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("dupeproof.cli.commands.bench.QUICK", TINY)
+    command = ["bench", "--quick", "--only", "memory", "--rounds", "5", "--json", "--out", str(tmp_path)]
+    assert run(command) == 0
+    found = msgspec.json.decode(capsys.readouterr().out)
+    assert (found["quick"], found["pin"], found["rounds"]) == (True, "same", 5)
     assert {row["store"] for row in found["rows"]} == {"memory"}
     assert Path(found["files"]["picture"]).exists()

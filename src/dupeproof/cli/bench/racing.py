@@ -10,6 +10,7 @@ from dupeproof.cli.bench.model import OURS, Contender, Heat, Plan, Row, Unavaila
 from dupeproof.cli.bench.shapes import BATCH, Feed, Log, opened
 from dupeproof.cli.bench.sites.base import Site
 from dupeproof.cli.output import without_secrets
+from dupeproof.errors import ConfigError
 
 _PROOF = 20
 _WARM_UP = 16
@@ -75,7 +76,7 @@ class Lane:
             return
         try:
             part()
-        except Unavailable as exc:
+        except (Unavailable, ConfigError) as exc:  # both say what to install
             self._reason = str(exc)
         except Exception as exc:  # noqa: BLE001 - other people's libraries, under load
             self._reason = f"failed: {type(exc).__name__}: {without_secrets(str(exc))[:200]}"

@@ -14,6 +14,7 @@ from dupeproof.cli.bench.shapes import BATCH, Feed, opened
 from dupeproof.cli.bench.sites.base import Site
 from dupeproof.cli.bench.sites.starting import started
 from dupeproof.cli.output import without_secrets
+from dupeproof.errors import ConfigError
 
 _PROBE = 2 * BATCH
 
@@ -73,7 +74,7 @@ def grow(growing: Growing, plan: Plan, cores: set[int], step: Callable[[], objec
                 points.append(_compare(growing.name, feed, small, plan, size))
                 held += plan.rounds * _PROBE
                 step()
-    except Unavailable as exc:
+    except (Unavailable, ConfigError) as exc:
         reason = str(exc)
     except Exception as exc:  # noqa: BLE001 - the other stores grow on, and this one says why not
         reason = f"failed: {type(exc).__name__}: {without_secrets(str(exc))[:200]}"

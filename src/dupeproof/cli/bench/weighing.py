@@ -17,6 +17,7 @@ from dupeproof.cli.bench.shapes import BATCH, opened
 from dupeproof.cli.bench.sites.base import Site
 from dupeproof.cli.bench.sites.embedded import MemorySite
 from dupeproof.cli.output import without_secrets
+from dupeproof.errors import ConfigError
 
 _RESIDENT = 250_000
 """Ids of which a process shows how much memory they take, and not how much more it asked for."""
@@ -107,7 +108,7 @@ def _weigh(layout: Layout, site: Site, plan: Plan) -> Weight:
             count, size = _in_a_process_of_its_own(layout.filler, wanted, seconds)
         else:
             count, size = fill(layout.filler, site, wanted, seconds)
-    except Unavailable as exc:
+    except (Unavailable, ConfigError) as exc:
         return weight(reason=str(exc))
     except Exception as exc:  # noqa: BLE001 - the others are weighed all the same, and this one says why not
         return weight(reason=f"failed: {type(exc).__name__}: {without_secrets(str(exc))[:200]}")

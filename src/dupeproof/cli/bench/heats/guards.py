@@ -1,6 +1,5 @@
 """Guarded calls: claim, run, store; and the replay of what was stored. Beside the bare round trips by hand, and peers."""
 
-import inspect
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -11,7 +10,7 @@ from typing import Any
 from dupeproof import AsyncOnce, Once
 from dupeproof.cli.bench.heats import peers
 from dupeproof.cli.bench.heats.drivers import driver
-from dupeproof.cli.bench.model import BY_HAND, OURS, WINDOW, Contender, Heat, Store, Unavailable
+from dupeproof.cli.bench.model import BY_HAND, OURS, WINDOW, Contender, Heat, Store
 from dupeproof.cli.bench.shapes import EACH, Operation, Shape, tasks, threads
 from dupeproof.cli.bench.sites.base import Site
 
@@ -22,23 +21,15 @@ CALLERS = 32
 
 
 @contextmanager
-def guarded(site: Site, *, options: str = "", cache: int | None = None) -> Iterator[Operation]:
-    with Once(site.url + options, window=WINDOW, **_cached(cache)) as once:
+def guarded(site: Site, *, options: str = "", cache: int = 0) -> Iterator[Operation]:
+    with Once(site.url + options, window=WINDOW, cache=cache) as once:
         yield once(key="order_id")(peers.work())
 
 
 @asynccontextmanager
-async def guarded_async(site: Site, *, cache: int | None = None) -> AsyncIterator[Operation]:
-    async with AsyncOnce(site.url, window=WINDOW, **_cached(cache)) as once:
+async def guarded_async(site: Site, *, cache: int = 0) -> AsyncIterator[Operation]:
+    async with AsyncOnce(site.url, window=WINDOW, cache=cache) as once:
         yield once(key="order_id")(peers.work_async())
-
-
-def _cached(count: int | None) -> dict[str, Any]:
-    if count is None:
-        return {}
-    if "cache" not in inspect.signature(Once).parameters:
-        raise Unavailable("this version of dupeproof has no local cache")
-    return {"cache": count}
 
 
 # By hand: the two round trips of a new call, and what a replay needs
