@@ -104,7 +104,7 @@ FULL = Plan(
     weighed=1_000_000,
     weighing_seconds=40,
     sizes=(10_000, 100_000, 1_000_000, 10_000_000),
-    scaling_seconds=400,
+    scaling_seconds=600,
 )
 QUICK = Plan(
     rounds=5,
