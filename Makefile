@@ -13,6 +13,7 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 BASE := $(VENV)/.base-$(FOUND)
 DEV := $(VENV)/.dev-$(FOUND)
 DEMO := $(VENV)/.demo-$(FOUND)
+BENCH := $(VENV)/.bench-$(FOUND)
 
 .PHONY: help demo test test-fast lint types bench constraints clean
 .DEFAULT_GOAL := help
@@ -23,7 +24,7 @@ help:
 	@echo "make test-fast    the tests that need no server"
 	@echo "make lint         style, import layers, generated files"
 	@echo "make types        mypy"
-	@echo "make bench        the measurements"
+	@echo "make bench        the measurements, beside other libraries; in a minute: ARGS=--quick"
 	@echo "make constraints  choose the pinned versions anew"
 	@echo "make clean        remove what make made"
 	@echo
@@ -34,7 +35,7 @@ help:
 demo: $(if $(wildcard $(DEV)),$(DEV),$(DEMO))
 	@$(BIN)/dupeproof demo $(ARGS)
 
-bench: $(if $(wildcard $(DEV)),$(DEV),$(DEMO))
+bench: $(BENCH)
 	@$(BIN)/dupeproof bench $(ARGS)
 
 test: $(DEV)
@@ -77,4 +78,9 @@ $(DEV): $(BASE) pyproject.toml constraints.txt
 $(DEMO): $(BASE) pyproject.toml constraints.txt
 	@echo "Installing dupeproof into $(VENV)"
 	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable '.[bench]'
+	@touch $@
+
+$(BENCH): $(BASE) pyproject.toml constraints.txt
+	@echo "Installing dupeproof and the libraries it is compared with into $(VENV)"
+	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable '.[all]' --group peers
 	@touch $@

@@ -1,10 +1,10 @@
 """All commands under one name, and how they end: 0 done, 1 not found or not proven, 2 wrong use or a store that is down."""
 
-import re
 from collections.abc import Sequence
 
 import typer
 
+from dupeproof.cli.commands.bench import bench
 from dupeproof.cli.commands.demo import demo
 from dupeproof.cli.commands.forget import forget
 from dupeproof.cli.commands.purge import purge
@@ -13,9 +13,8 @@ from dupeproof.cli.commands.schema import schema
 from dupeproof.cli.commands.show import show
 from dupeproof.cli.commands.stats import stats
 from dupeproof.cli.commands.version import version
-from dupeproof.cli.output import NotFound, complain
+from dupeproof.cli.output import NotFound, complain, without_secrets
 from dupeproof.errors import DupeproofError
-from dupeproof.stores.urls import redact
 
 app = typer.Typer(
     name="dupeproof",
@@ -34,6 +33,10 @@ app.command(
     rich_help_panel=TRY_IT,
     epilog="Example: [bold]dupeproof demo --orders 1000 --out out[/]",
 )(demo)
+app.command(
+    rich_help_panel=TRY_IT,
+    epilog="Example: [bold]dupeproof bench --quick --only redis,memory --out out[/]",
+)(bench)
 app.command(rich_help_panel=TRY_IT, epilog="Example: [bold]dupeproof version[/]")(version)
 app.command(
     rich_help_panel=A_KEY,
@@ -63,7 +66,6 @@ app.command(
 
 # typer brings a click of its own or uses the installed one, by version; this is the base of its errors in both.
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
-_URL = re.compile(r"[\w+.-]+://\S+")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -81,6 +83,6 @@ def run(arguments: Sequence[str]) -> int:
     except _CLICK_ERROR as exc:
         # Not what click would print: that quotes arguments whole, and a URL may hold a password.
         text = str(getattr(exc, "format_message", exc.__str__)())
-        complain(_URL.sub(lambda found: redact(found[0]), text) or "See dupeproof --help")
+        complain(without_secrets(text) or "See dupeproof --help")
         return 2
     return code if isinstance(code, int) else 0

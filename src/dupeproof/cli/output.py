@@ -1,11 +1,15 @@
 """What commands print: results to standard output, everything else to standard error."""
 
+import re
 from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from dupeproof.stores.urls import redact
+
+_URL = re.compile(r"[\w+.-]+://\S+")
 out = Console()
 err = Console(stderr=True)
 
@@ -49,3 +53,8 @@ def size(count: int) -> str:
 
 def _plain(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def without_secrets(text: str) -> str:
+    """A text of unknown origin, fit to be printed: URLs in it lose their passwords."""
+    return _URL.sub(lambda found: redact(found[0]), text)

@@ -2,9 +2,7 @@
 
 import tempfile
 import threading
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -14,8 +12,11 @@ from dupeproof.cli.demo import page
 from dupeproof.cli.demo.consumers import CONSUMERS
 from dupeproof.cli.demo.report import Report, closing, facts, table, violations
 from dupeproof.cli.demo.running import Outcome, Pipeline, run_all
+from dupeproof.cli.drawing import load_drawing
 from dupeproof.cli.output import complain, err, out, say, say_json
 from dupeproof.cli.target import AsJson
+
+_DRAWING = "dupeproof.cli.demo.picture"
 
 
 def demo(
@@ -38,7 +39,7 @@ def demo(
     SQLite files in a temporary folder. Exit code 1 if dupeproof lost an order or charged one twice.
     """
     # The first import after an installation looks through all fonts, which takes seconds: do it meanwhile.
-    threading.Thread(target=_load_drawing, daemon=True).start()
+    threading.Thread(target=load_drawing, args=(_DRAWING,), daemon=True).start()
     report = Report(seed=seed, orders=orders, outcomes=_run(orders, seed))
     raise typer.Exit(conclude(report, folder, as_json=as_json))
 
@@ -48,7 +49,7 @@ def conclude(report: Report, folder: Path, *, as_json: bool) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     picture, written = folder / "demo.png", folder / "demo.html"
     page.write(report, written)
-    drawing = _load_drawing()
+    drawing = load_drawing(_DRAWING)
     if drawing is not None:
         drawing.draw(report, picture)
     if as_json:
@@ -84,13 +85,3 @@ def _run(orders: int, seed: int) -> list[Outcome]:
             bars.update(tasks[pipeline.name], completed=at.acked, total=at.messages, kills=pipeline.kills)
 
         return run_all(Path(folder), orders=orders, seed=seed, progress=progress)
-
-
-def _load_drawing() -> ModuleType | None:
-    """The module that draws, or None where its library is not installed; the table and the page do without."""
-    try:
-        return import_module("dupeproof.cli.demo.picture")
-    except ModuleNotFoundError as exc:
-        if (exc.name or "").partition(".")[0] != "matplotlib":
-            raise
-        return None

@@ -5,7 +5,6 @@ import math
 from dupeproof.cli.demo.running import Outcome
 
 ONCE, AGAIN, NEVER, EXACT = "#b9d8cf", "#e8590c", "#1d2440", "#1b7f5f"
-INK, FAINT = "#1f2430", "#69707d"
 LEGEND = ((ONCE, "charged once"), (AGAIN, "charged more than once"), (NEVER, "never charged"))
 
 

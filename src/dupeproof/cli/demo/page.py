@@ -1,64 +1,40 @@
 """The outcome as one HTML page that needs nothing else: the squares as SVG, the table, the words."""
 
-import platform
 from html import escape
 from pathlib import Path
 
-from dupeproof import __version__
 from dupeproof.cli.demo.colours import LEGEND, ONCE, colour, columns, verdict
 from dupeproof.cli.demo.queue import order_name
 from dupeproof.cli.demo.report import COLUMNS, Report, closing, headline, rows
 from dupeproof.cli.demo.running import Outcome
+from dupeproof.cli.page import html_table, write_page
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>dupeproof demo</title>
-<style>
-  body {{ font: 16px/1.5 system-ui, sans-serif; color: #1f2430; background: #fff; max-width: 72rem; margin: 2.5rem auto;
-         padding: 0 1.5rem; }}
-  h1 {{ font-size: 1.7rem; margin: 0; }}
-  .faint {{ color: #69707d; }}
-  .panels {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(18rem, 1fr)); gap: 2rem; margin: 2rem 0 1rem; }}
-  .panel h2 {{ display: flex; justify-content: space-between; align-items: baseline; font-size: 1.15rem; margin: 0; }}
-  .panel h2 span {{ font-size: .95rem; }}
-  .panel p {{ margin: 0 0 .6rem; font-size: .9rem; }}
-  svg {{ width: 100%; display: block; }}
-  .legend span {{ margin-right: 1.5rem; }}
-  .legend i {{ display: inline-block; width: .9em; height: .9em; margin-right: .4em; vertical-align: -.1em; }}
-  table {{ border-collapse: collapse; margin: 2rem 0; width: 100%; font-variant-numeric: tabular-nums; }}
-  th, td {{ padding: .45rem .8rem; border-bottom: 1px solid #dfe3e8; text-align: right; }}
-  th:nth-child(-n+2), td:nth-child(-n+2) {{ text-align: left; }}
-  th {{ color: #69707d; font-weight: 500; }}
-</style>
+_STYLE = """\
+  .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(18rem, 1fr)); gap: 2rem; margin: 2rem 0 1rem; }
+  .panel h2 { display: flex; justify-content: space-between; align-items: baseline; font-size: 1.15rem; margin: 0; }
+  .panel h2 span { font-size: .95rem; }
+  .panel p { margin: 0 0 .6rem; font-size: .9rem; }
+  .legend span { margin-right: 1.5rem; }
+  .legend i { display: inline-block; width: .9em; height: .9em; margin-right: .4em; vertical-align: -.1em; }
+"""
+_BODY = """\
 <h1>How often was each order charged?</h1>
 <div class="faint">{headline}</div>
 <div class="panels">{panels}</div>
 <div class="legend">{legend}<span class="faint">one square is one order; point at one that went wrong</span></div>
-<table><tr>{head}</tr>{body}</table>
-<p>{closing}</p>
-<p class="faint">{made}</p>
-</html>
-"""
+{table}
+<p>{closing}</p>"""
 
 
 def write(report: Report, path: Path) -> None:
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows(report))
-    path.write_text(
-        _PAGE.format(
-            headline=escape(headline(report)),
-            panels="".join(_panel(outcome) for outcome in report.outcomes),
-            legend="".join(
-                f'<span><i style="background:{tone}"></i>{words}</span>' for tone, words in LEGEND
-            ),
-            head="".join(f"<th>{column}</th>" for column in COLUMNS),
-            body=body,
-            closing=escape(closing(report)),
-            made=f"dupeproof {__version__} on Python {platform.python_version()}, seed {report.seed}",
-        ),
-        encoding="utf-8",
+    body = _BODY.format(
+        headline=escape(headline(report)),
+        panels="".join(_panel(outcome) for outcome in report.outcomes),
+        legend="".join(f'<span><i style="background:{tone}"></i>{words}</span>' for tone, words in LEGEND),
+        table=html_table(COLUMNS, rows(report), left=(0, 1)),
+        closing=escape(closing(report)),
     )
+    write_page(path, title="dupeproof demo", body=body, style=_STYLE, made=f", seed {report.seed}")
 
 
 def _panel(outcome: Outcome) -> str:

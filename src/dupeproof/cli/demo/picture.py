@@ -9,9 +9,10 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from dupeproof.cli.demo.colours import FAINT, INK, LEGEND, colour, columns, verdict
+from dupeproof.cli.demo.colours import LEGEND, colour, columns, verdict
 from dupeproof.cli.demo.report import Report, headline
 from dupeproof.cli.demo.running import Outcome
+from dupeproof.cli.drawing import FAINT, INK
 
 _WIDTH, _MARGIN, _GAP, _HEAD, _FOOT = 12.0, 0.4, 0.35, 1.62, 0.62
 """Inches."""
