@@ -2,8 +2,11 @@
 """The store over PostgreSQL: one statement per verb and batch, the server's clock, the schema made on first use."""
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.pq.abc import PGresult
 
 from dupeproof.core.outcomes import Outcome
 from dupeproof.core.records import (
@@ -21,18 +24,22 @@ from dupeproof.core.records import (
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores._sync.runtime import PerHome
-from dupeproof.stores.postgres import migrations, rows
-from dupeproof.stores.postgres._sync.pool import Pool, execute
+from dupeproof.stores.postgres import migrations, questions, rows
+from dupeproof.stores.postgres._sync.connection import Bounded, Rows
+from dupeproof.stores.postgres._sync.pool import Pool
+from dupeproof.stores.postgres.binary import uuids_of
 from dupeproof.stores.postgres.faults import (
     CONNECTION_LOST,
+    NOT_PREPARED,
     ROLLED_BACK,
     SCHEMA_MISSING,
     TIMED_OUT,
-    translated,
+    unavailable,
 )
 from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Target
 
+R = TypeVar("R")
 _TRIES = 5
 
 
@@ -44,19 +51,29 @@ class PostgresStore:
         self._pools = PerHome(lambda: Pool(target), Pool.close)
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        return rows.outcomes_of(self._run("claim", rows.claim_columns(requests)))
+        order = rows.in_order(requests)
+        columns = rows.claim_columns([requests[place] for place in order])
+        return rows.outcomes_of(self._ask(questions.CLAIM, columns), order)
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return rows.answers_of(self._run("finish", rows.finish_columns(changes)))
+        order = rows.in_order(changes)
+        columns = rows.finish_columns([changes[place] for place in order])
+        return rows.answers_of(self._ask(questions.FINISH, columns), order)
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return rows.answers_of(self._run("fail", rows.fail_columns(changes)))
+        order = rows.in_order(changes)
+        columns = rows.fail_columns([changes[place] for place in order])
+        return rows.answers_of(self._ask(questions.FAIL, columns), order)
 
     def release(self, changes: Sequence[Release]) -> list[bool]:
-        return rows.answers_of(self._run("release", rows.release_columns(changes)))
+        order = rows.in_order(changes)
+        columns = rows.release_columns([changes[place] for place in order])
+        return rows.answers_of(self._ask(questions.RELEASE, columns), order)
 
     def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return rows.answers_of(self._run("renew", rows.renew_columns(changes)))
+        order = rows.in_order(changes)
+        columns = rows.renew_columns([changes[place] for place in order])
+        return rows.answers_of(self._ask(questions.RENEW, columns), order)
 
     def get(self, keys: Sequence[bytes]) -> list[Found | None]:
         return rows.found(self._run("get", [[key.hex() for key in keys]]), keys)
@@ -66,9 +83,13 @@ class PostgresStore:
         return [key in gone for key in keys]
 
     def mark(self, marks: Sequence[Mark]) -> list[bool]:
-        first = list({mark.key: mark for mark in reversed(marks)}.values())
+        first = {mark.key: mark for mark in reversed(marks)}
+        columns = rows.mark_columns([first[key] for key in sorted(first)])
         # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
-        new = {row[0].bytes for row in self._run("mark", rows.mark_columns(first), repeat=False)}
+        answer = self._ask(questions.MARK, columns, repeat=False)
+        new = set(uuids_of(answer.get_value(0, 0)))
+        if len(new) == len(marks):
+            return [True] * len(marks)
         answers = []
         for mark in marks:
             answers.append(mark.key in new)
@@ -76,7 +97,7 @@ class PostgresStore:
         return answers
 
     def unmark(self, marks: Sequence[Mark]) -> list[bool]:
-        columns = [rows.keys_of(marks), [mark.token for mark in marks]]
+        columns = [[mark.key.hex() for mark in marks], [mark.token for mark in marks]]
         gone = {row[0].bytes for row in self._run("unmark", columns)}
         return [mark.key in gone for mark in marks]
 
@@ -113,41 +134,69 @@ class PostgresStore:
 
     def migrate(self) -> list[int]:
         """Bring the schema up to date; the versions that were applied now."""
-        with translated(self._target.shown):
-            # Each statement has the whole time: others may be making the schema, one after the other.
-            with (
-                self._pools.get().connection(self._target.timeout) as connection,
-                connection.transaction(),
-            ):
-                connection.limit = self._target.timeout
-                execute(connection, migrations.LOCK)
-                execute(connection, migrations.CREATE_LEDGER)
-                applied = {version for (version,) in execute(connection, migrations.APPLIED)}
-                missing = [each for each in migrations.migrations() if each.version not in applied]
-                for migration in missing:
-                    connection.execute(migration.text)
-                    execute(connection, migrations.RECORD, [migration.version, migration.name])
-                return [migration.version for migration in missing]
+        try:
+            return self._migrate()
+        except (psycopg.Error, OSError) as exc:
+            raise unavailable(self._target.shown, exc) from exc
 
     def close(self) -> None:
         pool = self._pools.take()
         if pool is not None:
             pool.close()
 
-    def _run(
-        self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True
-    ) -> list[tuple[Any, ...]]:
-        deadline = time.monotonic() + self._target.timeout
-        with translated(self._target.shown):
+    def _migrate(self) -> list[int]:
+        pool = self._pools.get()
+        connection = pool.take(self._deadline())
+        try:
+            with connection.transaction():
+                applied = self._applied(connection)
+                missing = [each for each in migrations.migrations() if each.version not in applied]
+                for migration in missing:
+                    connection.deadline = self._deadline()
+                    connection.execute(migration.text)
+                    connection.execute(migrations.RECORD, [migration.version, migration.name])
+                return [migration.version for migration in missing]
+        finally:
+            pool.give(connection)
+
+    def _applied(self, connection: Bounded) -> set[int]:
+        # Each step has the whole time: others may be making the schema, one after the other.
+        for step in (migrations.LOCK, migrations.CREATE_LEDGER):
+            connection.deadline = self._deadline()
+            connection.execute(step)
+        return {version for (version,) in connection.execute_all(migrations.APPLIED)}
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._target.timeout
+
+    def _ask(
+        self, question: questions.Question, columns: Sequence[bytes], *, repeat: bool = True
+    ) -> PGresult:
+        return self._said(lambda connection: connection.ask(question, columns), repeat=repeat)
+
+    def _run(self, name: str, parameters: Sequence[Any] = ()) -> Rows:
+        return self._said(lambda connection: connection.execute_all(statement(name), parameters))
+
+    def _said(self, say: Callable[[Bounded], R], *, repeat: bool = True) -> R:
+        deadline = self._deadline()
+        try:
             for tries in range(1, _TRIES + 1):
+                pool = self._pools.get()
                 try:
-                    with self._pools.get().connection(deadline - time.monotonic()) as connection:
-                        return execute(connection, statement(name), parameters)
+                    connection = pool.take(deadline)
+                    try:
+                        return say(connection)
+                    finally:
+                        pool.give(connection)
                 except SCHEMA_MISSING:
                     if tries == _TRIES:
                         raise
-                    self.migrate()
-                    deadline = time.monotonic() + self._target.timeout
+                    self._migrate()
+                    deadline = self._deadline()
+                except NOT_PREPARED:
+                    if not pool.prepares:
+                        raise
+                    pool.prepares = False
                 except TIMED_OUT:
                     raise
                 except ROLLED_BACK:
@@ -157,4 +206,6 @@ class PostgresStore:
                     # Once more, on a new connection: the server may have been restarted since the last call.
                     if not repeat or tries > 1:
                         raise
-            raise AssertionError
+        except (psycopg.Error, OSError) as exc:
+            raise unavailable(self._target.shown, exc) from exc
+        raise AssertionError

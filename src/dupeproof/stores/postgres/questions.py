@@ -1,0 +1,31 @@
+"""The statements on the hot path, with their parameters' types: sent and answered in binary, past the driver's cursor."""
+
+from zlib import crc32
+
+from msgspec import Struct
+
+from dupeproof.stores.postgres.binary import ARRAY_OF, BIGINT, BOOLEAN, BYTES, INTEGER, TEXT, UUID
+from dupeproof.stores.postgres.statements import statement
+
+
+class Question(Struct, frozen=True):
+    text: bytes
+    types: tuple[int, ...]
+    formats: tuple[int, ...]
+    name: bytes
+    """Under which a connection knows it. The same name always means the same text, whoever prepared it."""
+
+
+def _question(verb: str, *elements: int) -> Question:
+    text = statement(verb).encode()
+    types = tuple(ARRAY_OF[element] for element in elements)
+    name = f"dupeproof_{verb}_v1_{crc32(text):08x}".encode()
+    return Question(text, types, (1,) * len(types), name)
+
+
+CLAIM = _question("claim", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER)
+FINISH = _question("finish", UUID, BYTES, BYTES, BIGINT, TEXT, BYTES)
+FAIL = _question("fail", UUID, BYTES, BIGINT, TEXT, BOOLEAN)
+RELEASE = _question("release", UUID, BYTES, BIGINT, BOOLEAN)
+RENEW = _question("renew", UUID, BYTES, BIGINT, BIGINT)
+MARK = _question("mark", UUID, BIGINT, BYTES, BYTES)
