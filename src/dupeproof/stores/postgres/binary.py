@@ -14,8 +14,10 @@ _UUID_SIZE = _SIZE.pack(16)
 
 def array(element: int, values: Sequence[bytes]) -> bytes:
     """One dimension, counted from 1, nothing missing."""
-    sized = [part for value in values for part in (_SIZE.pack(len(value)), value)]
-    return _HEAD.pack(1, 0, element, len(values), 1) + b"".join(sized)
+    parts = [_HEAD.pack(1, 0, element, len(values), 1)]
+    for value in values:
+        parts += (_SIZE.pack(len(value)), value)
+    return b"".join(parts)
 
 
 def bytes_array(values: Sequence[bytes]) -> bytes:
@@ -50,7 +52,3 @@ def uuids_of(data: bytes | None) -> list[bytes]:
         return []
     step = _SIZE.size + 16
     return [data[start : start + 16] for start in range(_HEAD.size + _SIZE.size, len(data), step)]
-
-
-def integer_of(data: bytes) -> int:
-    return int.from_bytes(data, "big", signed=True)

@@ -1,14 +1,13 @@
 """The statements on the hot path, with their parameters' types: sent and answered in binary, past the driver's cursor."""
 
+from typing import NamedTuple
 from zlib import crc32
-
-from msgspec import Struct
 
 from dupeproof.stores.postgres.binary import ARRAY_OF, BIGINT, BOOLEAN, BYTES, INTEGER, TEXT, UUID
 from dupeproof.stores.postgres.statements import statement
 
 
-class Question(Struct, frozen=True):
+class Question(NamedTuple):
     text: bytes
     types: tuple[int, ...]
     formats: tuple[int, ...]

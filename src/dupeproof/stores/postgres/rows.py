@@ -1,20 +1,31 @@
 """Rows of PostgreSQL as values of the contract, and back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from psycopg.pq.abc import PGresult
 
 from dupeproof.core import outcomes
 from dupeproof.core.outcomes import Outcome
-from dupeproof.core.records import ClaimRequest, Fail, Finish, Found, FoundMark, Mark, Record, Release, Renew
+from dupeproof.core.records import (
+    ClaimRequest,
+    Fail,
+    Finish,
+    Found,
+    FoundMark,
+    Mark,
+    Record,
+    Release,
+    Renew,
+    Terms,
+)
 from dupeproof.core.states import State
 from dupeproof.stores.postgres.binary import (
     bigint_array,
     boolean_array,
     bytes_array,
     integer_array,
-    integer_of,
     text_array,
     uuid_array,
 )
@@ -23,6 +34,8 @@ T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
 Columns = list[bytes]
 _FIRST = outcomes.Won(1)
+_ALONE = (0,)
+_TRUE = b"\1"
 
 
 class Keyed(Protocol):
@@ -30,22 +43,18 @@ class Keyed(Protocol):
     def key(self) -> bytes: ...
 
 
-def in_order(items: Sequence[Keyed]) -> list[int]:
+def in_order(items: Sequence[Keyed]) -> Sequence[int]:
     """Places, by key: the functions take keys in ascending order. Of equal keys the first stays first."""
-    return sorted(range(len(items)), key=lambda place: items[place].key)
+    return _ALONE if len(items) == 1 else sorted(range(len(items)), key=lambda place: items[place].key)
 
 
 def claim_columns(requests: Sequence[ClaimRequest]) -> Columns:
-    terms = _shared([r.terms for r in requests])
+    terms = [r.terms for r in requests]
     return [
         uuid_array([r.key for r in requests]),
         bytes_array([r.token for r in requests]),
-        bytes_array(_shared([r.fingerprint for r in requests])),
-        text_array([t.namespace for t in terms]),
-        bigint_array([t.lease for t in terms]),
-        bigint_array([t.window for t in terms]),
-        boolean_array([t.hold for t in terms]),
-        integer_array([t.max_attempts for t in terms]),
+        bytes_array([r.fingerprint for r in requests]),
+        *(_shared_terms(terms[0]) if _uniform(terms) else _terms_columns(terms)),
     ]
 
 
@@ -53,9 +62,9 @@ def finish_columns(changes: Sequence[Finish]) -> Columns:
     return [
         uuid_array([c.key for c in changes]),
         bytes_array([c.token for c in changes]),
-        bytes_array(_shared([c.resolver for c in changes])),
-        bigint_array(_shared([c.window for c in changes])),
-        text_array(_shared([c.codec for c in changes])),
+        _shared(bytes_array, [c.resolver for c in changes]),
+        _shared(bigint_array, [c.window for c in changes]),
+        _shared(text_array, [c.codec for c in changes]),
         bytes_array([c.result for c in changes]),
     ]
 
@@ -64,9 +73,9 @@ def fail_columns(changes: Sequence[Fail]) -> Columns:
     return [
         uuid_array([c.key for c in changes]),
         bytes_array([c.token for c in changes]),
-        bigint_array(_shared([c.window for c in changes])),
-        text_array(_shared([c.error for c in changes])),
-        boolean_array(_shared([c.dead for c in changes])),
+        _shared(bigint_array, [c.window for c in changes]),
+        text_array([c.error for c in changes]),
+        _shared(boolean_array, [c.dead for c in changes]),
     ]
 
 
@@ -74,8 +83,8 @@ def release_columns(changes: Sequence[Release]) -> Columns:
     return [
         uuid_array([c.key for c in changes]),
         bytes_array([c.token for c in changes]),
-        bigint_array(_shared([c.window for c in changes])),
-        boolean_array(_shared([c.reopen for c in changes])),
+        _shared(bigint_array, [c.window for c in changes]),
+        _shared(boolean_array, [c.reopen for c in changes]),
     ]
 
 
@@ -83,17 +92,17 @@ def renew_columns(changes: Sequence[Renew]) -> Columns:
     return [
         uuid_array([c.key for c in changes]),
         bytes_array([c.token for c in changes]),
-        bigint_array(_shared([c.lease for c in changes])),
-        bigint_array(_shared([c.window for c in changes])),
+        _shared(bigint_array, [c.lease for c in changes]),
+        _shared(bigint_array, [c.window for c in changes]),
     ]
 
 
 def mark_columns(marks: Sequence[Mark]) -> Columns:
     return [
         uuid_array([m.key for m in marks]),
-        bigint_array(_shared([m.window for m in marks])),
-        bytes_array(_shared([m.token for m in marks])),
-        bytes_array(_shared([m.meta for m in marks])),
+        _shared(bigint_array, [m.window for m in marks]),
+        _shared(bytes_array, [m.token for m in marks]),
+        _shared(bytes_array, [m.meta for m in marks]),
     ]
 
 
@@ -101,12 +110,7 @@ def outcomes_of(result: PGresult, order: Sequence[int]) -> list[Outcome]:
     """The server tells of those that were not won at the first attempt."""
     answers: list[Outcome] = [_FIRST] * len(order)
     for row in range(result.ntuples):
-        place, verdict, attempt, flag, lease_left, codec, data = (
-            result.get_value(row, column) or b"" for column in range(7)
-        )
-        answers[order[integer_of(place) - 1]] = _outcome(
-            verdict, integer_of(attempt), flag == b"\1", integer_of(lease_left), codec, data
-        )
+        answers[order[_integer(result, row, 0) - 1]] = _outcome(result, row)
     return answers
 
 
@@ -114,7 +118,7 @@ def answers_of(result: PGresult, order: Sequence[int]) -> list[bool]:
     """The server tells of those that are no longer theirs."""
     answers = [True] * len(order)
     for row in range(result.ntuples):
-        answers[order[integer_of(result.get_value(row, 0) or b"") - 1]] = False
+        answers[order[_integer(result, row, 0) - 1]] = False
     return answers
 
 
@@ -128,28 +132,53 @@ def found_marks(rows: Rows, keys: Sequence[bytes]) -> list[FoundMark | None]:
     return [by_key.get(key) for key in keys]
 
 
-def _shared(values: list[T]) -> list[T]:
-    """One for all, where they are all the same, as they nearly always are."""
-    return values[:1] if not values or values.count(values[0]) == len(values) else values
+def _uniform(values: list[Any]) -> bool:
+    return bool(values) and values.count(values[0]) == len(values)
 
 
-def _outcome(
-    verdict: bytes, attempt: int, flag: bool, lease_left: int, codec: bytes, result: bytes
-) -> Outcome:
-    match verdict:
-        case b"won":
-            return outcomes.Won(attempt, flag)
+def _shared(array: Callable[[Sequence[T]], bytes], values: list[T]) -> bytes:
+    """One element for all, where they are all the same, as they nearly always are."""
+    return array(values[:1] if _uniform(values) else values)
+
+
+def _terms_columns(terms: Sequence[Terms]) -> Columns:
+    return [
+        text_array([t.namespace for t in terms]),
+        bigint_array([t.lease for t in terms]),
+        bigint_array([t.window for t in terms]),
+        boolean_array([t.hold for t in terms]),
+        integer_array([t.max_attempts for t in terms]),
+    ]
+
+
+@lru_cache(1_000)
+def _shared_terms(terms: Terms) -> Columns:
+    return _terms_columns([terms])
+
+
+def _integer(result: PGresult, row: int, column: int) -> int:
+    return int.from_bytes(result.get_value(row, column) or b"", "big", signed=True)
+
+
+def _outcome(result: PGresult, row: int) -> Outcome:
+    """Columns: place, verdict, attempt, flag, lease_left, codec, result."""
+    attempt = _integer(result, row, 2)
+    match result.get_value(row, 1):
         case b"done":
-            return outcomes.Done(result, codec.decode(), attempt)
+            codec, value = result.get_value(row, 5), result.get_value(row, 6)
+            return outcomes.Done(value or b"", (codec or b"").decode(), attempt)
+        case b"won":
+            return outcomes.Won(attempt, result.get_value(row, 3) == _TRUE)
         case b"busy":
-            return outcomes.Busy(lease_left)
+            return outcomes.Busy(_integer(result, row, 4))
         case b"mismatch":
             return outcomes.Mismatch()
         case b"held":
             return outcomes.Held(attempt)
         case b"dead":
-            return outcomes.Dead(attempt, flag)
-    raise AssertionError(f"dupeproof_claim_v1 gave the unknown verdict {verdict!r}")
+            return outcomes.Dead(attempt, result.get_value(row, 3) == _TRUE)
+        case verdict:
+            raise AssertionError(f"dupeproof_claim_v1 gave the unknown verdict {verdict!r}")
 
 
 def _found(

@@ -39,6 +39,7 @@ from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Target
 
 R = TypeVar("R")
+T = TypeVar("T")
 _TRIES = 5
 
 
@@ -171,12 +172,19 @@ class AsyncPostgresStore:
     async def _ask(
         self, question: questions.Question, columns: Sequence[bytes], *, repeat: bool = True
     ) -> PGresult:
-        return await self._said(lambda connection: connection.ask(question, columns), repeat=repeat)
+        return await self._said(AsyncBounded.ask, question, columns, repeat=repeat)
 
     async def _run(self, name: str, parameters: Sequence[Any] = ()) -> Rows:
-        return await self._said(lambda connection: connection.execute_all(statement(name), parameters))
+        return await self._said(AsyncBounded.execute_all, statement(name), parameters)
 
-    async def _said(self, say: Callable[[AsyncBounded], Awaitable[R]], *, repeat: bool = True) -> R:
+    async def _said(
+        self,
+        say: Callable[[AsyncBounded, T, Sequence[Any]], Awaitable[R]],
+        what: T,
+        parameters: Sequence[Any],
+        *,
+        repeat: bool = True,
+    ) -> R:
         deadline = self._deadline()
         try:
             for tries in range(1, _TRIES + 1):
@@ -184,7 +192,7 @@ class AsyncPostgresStore:
                 try:
                     connection = await pool.take(deadline)
                     try:
-                        return await say(connection)
+                        return await say(connection, what, parameters)
                     finally:
                         pool.give(connection)
                 except SCHEMA_MISSING:

@@ -6,9 +6,8 @@ from collections.abc import Generator, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-import psycopg
 from psycopg import Connection
-from psycopg.pq import ExecStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from dupeproof.stores.postgres._sync.waiting import Watch
@@ -19,6 +18,8 @@ R = TypeVar("R")
 Rows = list[tuple[Any, ...]]
 attempt: ContextVar["Attempt"] = ContextVar("attempt")
 _BINARY = 1
+_IDLE = TransactionStatus.IDLE
+_FINE = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
 
 class Attempt:
@@ -68,7 +69,7 @@ class Bounded(Connection[tuple[Any, ...]]):
     @property
     def at_rest(self) -> bool:
         """Nothing was left half said."""
-        return self.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        return self.pgconn.transaction_status == _IDLE
 
     def drop(self) -> None:
         """Close without a word to the server or the loop; works for a broken connection and at exit too."""
@@ -81,42 +82,35 @@ class Bounded(Connection[tuple[Any, ...]]):
 
     def ask(self, question: Question, parameters: Sequence[bytes]) -> PGresult:
         """One statement, one answer, with nothing of the driver in between but its binding of libpq."""
-        if not self.prepares:
-            self.pgconn.send_query_params(
-                question.text, parameters, question.types, question.formats, _BINARY
-            )
-            return self._answer()
-        if question.name not in self._learned:
-            self.pgconn.send_prepare(question.name, question.text, question.types)
-            self._answer()
-            self._learned.add(question.name)
-        self.pgconn.send_query_prepared(question.name, parameters, question.formats, _BINARY)
+        text, types, formats, name = question
+        if self.prepares:
+            if name not in self._learned:
+                self.pgconn.send_prepare(name, text, types)
+                self._answer()
+                self._learned.add(name)
+            self.pgconn.send_query_prepared(name, parameters, formats, _BINARY)
+        else:
+            self.pgconn.send_query_params(text, parameters, types, formats, _BINARY)
         return self._answer()
 
     def _answer(self) -> PGresult:
-        pgconn = self.pgconn
+        pgconn, watch = self.pgconn, self._socket_watch
         while pgconn.flush():
-            self._socket_watch.wait(self.deadline, writing=True)
-            pgconn.consume_input()  # a server that cannot get rid of an answer does not read either
-        answer = self._next_result()
+            watch.wait(self.deadline, writing=True)
+            pgconn.consume_input()  # a server that cannot get rid of its answer does not read on either
+        answer: PGresult | None = None
+        while True:
+            while pgconn.is_busy():
+                watch.wait(self.deadline)
+                pgconn.consume_input()
+            result = pgconn.get_result()
+            if result is None:
+                break
+            answer = result
         assert answer is not None
         if answer.status not in _FINE:
-            error = error_of(answer)
-            if pgconn.status == psycopg.pq.ConnStatus.OK:
-                self._next_result()
-            raise error
-        self._next_result()
+            raise error_of(answer)
         return answer
-
-    def _next_result(self) -> PGresult | None:
-        pgconn = self.pgconn
-        while pgconn.is_busy():
-            self._socket_watch.wait(self.deadline)
-            pgconn.consume_input()
-        return pgconn.get_result()
-
-
-_FINE = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
 
 def _bounded(gen: Generator[Any, Any, R], deadline: float) -> Generator[Any, Any, R]:

@@ -40,6 +40,7 @@ from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Target
 
 R = TypeVar("R")
+T = TypeVar("T")
 _TRIES = 5
 
 
@@ -172,12 +173,19 @@ class PostgresStore:
     def _ask(
         self, question: questions.Question, columns: Sequence[bytes], *, repeat: bool = True
     ) -> PGresult:
-        return self._said(lambda connection: connection.ask(question, columns), repeat=repeat)
+        return self._said(Bounded.ask, question, columns, repeat=repeat)
 
     def _run(self, name: str, parameters: Sequence[Any] = ()) -> Rows:
-        return self._said(lambda connection: connection.execute_all(statement(name), parameters))
+        return self._said(Bounded.execute_all, statement(name), parameters)
 
-    def _said(self, say: Callable[[Bounded], R], *, repeat: bool = True) -> R:
+    def _said(
+        self,
+        say: Callable[[Bounded, T, Sequence[Any]], R],
+        what: T,
+        parameters: Sequence[Any],
+        *,
+        repeat: bool = True,
+    ) -> R:
         deadline = self._deadline()
         try:
             for tries in range(1, _TRIES + 1):
@@ -185,7 +193,7 @@ class PostgresStore:
                 try:
                     connection = pool.take(deadline)
                     try:
-                        return say(connection)
+                        return say(connection, what, parameters)
                     finally:
                         pool.give(connection)
                 except SCHEMA_MISSING:

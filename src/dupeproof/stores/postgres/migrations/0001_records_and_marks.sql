@@ -44,6 +44,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT milliseconds * interval '1 mil
 
 -- Claims. Answers with those that were not won at the first attempt, by their place in the batch.
 -- A key that is done, busy, held or dead is only read: a replay neither writes nor locks a row.
+-- Every expression of PL/pgSQL is made ready anew in each transaction, which adds up. So a replay and a new key come
+-- first and meet few of them.
 CREATE FUNCTION dupeproof_claim_v1(
     keys uuid[], tokens bytea[], fingerprints bytea[], namespaces text[],
     leases bigint[], windows bigint[], holds boolean[], limits integer[]
@@ -51,21 +53,24 @@ CREATE FUNCTION dupeproof_claim_v1(
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-    many CONSTANT boolean := cardinality(keys) > 1;
-    moment timestamptz := clock_timestamp();
+    moment timestamptz;
     taken uuid[];
     next_taken integer := 1;
-    r dupeproof_records;
+    -- The record as it was found.
+    its_state text;
+    its_token bytea;
+    its_fingerprint bytea;
+    its_hold boolean;
+    its_lease_until timestamptz;
+    its_expires_at timestamptz;
+    -- What is asked for.
     owner bytea;
-    content bytea;
     held boolean;
-    most integer;
-    lease interval;
     span interval;
     until timestamptz;
-    gone timestamptz;
 BEGIN
-    IF many THEN
+    IF cardinality(keys) > 1 THEN
+        moment := clock_timestamp();
         WITH won AS (
             INSERT INTO dupeproof_records
                 (key, state, hold, attempt, created_at, lease_until, expires_at, purge_from,
@@ -96,84 +101,107 @@ BEGIN
             next_taken := next_taken + 1;
             CONTINUE;
         END IF;
-        place := i;
-        owner := tokens[i];
-        content := coalesce(fingerprints[i], fingerprints[1]);
-        held := coalesce(holds[i], holds[1]);
-        most := coalesce(limits[i], limits[1]);
-        lease := dupeproof_ms_v1(coalesce(leases[i], leases[1]));
-        span := dupeproof_ms_v1(coalesce(windows[i], windows[1]));
-        verdict := NULL;
         LOOP
-            SELECT * INTO r FROM dupeproof_records AS d WHERE d.key = keys[i];
-            moment := clock_timestamp();
-            attempt := r.attempt; flag := false; lease_left := 0; codec := ''; result := '';
+            SELECT i, d.state, d.attempt, d.codec, d.result,
+                   d.token, d.fingerprint, d.hold, d.lease_until, d.expires_at, clock_timestamp()
+            INTO place, verdict, attempt, codec, result,
+                 its_token, its_fingerprint, its_hold, its_lease_until, its_expires_at, moment
+            FROM dupeproof_records AS d WHERE d.key = keys[i];
 
-            -- What is only read.
-            IF r.expires_at > moment THEN
-                IF content <> '' AND r.fingerprint <> '' AND content <> r.fingerprint THEN
-                    verdict := 'mismatch'; EXIT;
-                ELSIF r.state = 'done' THEN
-                    verdict := 'done'; codec := r.codec; result := r.result; EXIT;
-                ELSIF r.state = 'dead' THEN
-                    verdict := 'dead'; flag := r.token = owner; EXIT;
-                ELSIF r.state = 'failed' AND r.token = owner THEN
-                    -- A copy of the claim that was under way for long; its maker has failed since.
-                    verdict := 'busy'; EXIT;
-                ELSIF r.state = 'running' AND r.token <> owner AND r.lease_until > moment THEN
-                    verdict := 'busy'; lease_left := ceil(extract(epoch FROM r.lease_until - moment) * 1000); EXIT;
-                ELSIF r.state = 'running' AND r.token <> owner AND r.hold THEN
-                    verdict := 'held'; EXIT;
-                END IF;
+            IF verdict = 'done' AND its_expires_at > moment
+               AND (its_fingerprint = '' OR coalesce(fingerprints[i], fingerprints[1]) IN ('', its_fingerprint)) THEN
+                RETURN NEXT;
+                EXIT;
             END IF;
 
-            until := moment + lease;
-            gone := CASE WHEN held THEN 'infinity' ELSE until + span END;
-            IF r.key IS NULL AND many THEN
-                -- Known a moment ago, and removed since. To insert now, after rows have been locked, could close a
-                -- circle of batches that wait for each other. The caller sends the batch again.
-                RAISE serialization_failure USING MESSAGE = 'dupeproof: a key of the batch was removed meanwhile';
-            ELSIF r.key IS NULL OR r.expires_at <= moment THEN
-                INSERT INTO dupeproof_records AS d
+            IF verdict IS NULL THEN
+                IF cardinality(keys) > 1 THEN
+                    -- Known a moment ago, and removed since. To insert now, after rows have been locked, could close
+                    -- a circle of batches that wait for each other. The caller sends the batch again.
+                    RAISE serialization_failure USING MESSAGE = 'dupeproof: a key of the batch was removed meanwhile';
+                END IF;
+                moment := clock_timestamp();
+                INSERT INTO dupeproof_records
                     (key, state, hold, attempt, created_at, lease_until, expires_at, purge_from,
                      token, fingerprint, namespace)
-                VALUES (keys[i], 'running', held, 1, moment, until, gone,
-                        CASE WHEN held THEN 'infinity' ELSE moment + span END,
-                        owner, content, coalesce(namespaces[i], namespaces[1]))
-                ON CONFLICT (key) DO UPDATE SET
-                    state = 'running', hold = excluded.hold, attempt = 1, created_at = moment, lease_until = until,
-                    finished_at = NULL, expires_at = gone, purge_from = excluded.purge_from, token = excluded.token,
-                    fingerprint = excluded.fingerprint, namespace = excluded.namespace,
-                    codec = '', error = '', result = ''
-                WHERE d.expires_at <= moment;
-            ELSIF r.state = 'running' AND r.token = owner THEN
+                VALUES (keys[1], 'running', holds[1], 1, moment, moment + dupeproof_ms_v1(leases[1]),
+                        CASE WHEN holds[1] THEN 'infinity' ELSE moment + dupeproof_ms_v1(leases[1] + windows[1]) END,
+                        CASE WHEN holds[1] THEN 'infinity' ELSE moment + dupeproof_ms_v1(windows[1]) END,
+                        tokens[1], fingerprints[1], namespaces[1])
+                ON CONFLICT (key) DO NOTHING;
+                EXIT WHEN FOUND;
+                CONTINUE;
+            END IF;
+
+            its_state := verdict;
+            owner := tokens[i];
+            held := coalesce(holds[i], holds[1]);
+            span := dupeproof_ms_v1(coalesce(windows[i], windows[1]));
+            until := moment + dupeproof_ms_v1(coalesce(leases[i], leases[1]));
+            flag := false;
+            lease_left := 0;
+
+            IF its_expires_at <= moment THEN
+                verdict := NULL;
+                UPDATE dupeproof_records AS d
+                SET state = 'running', hold = held, attempt = 1, created_at = moment, lease_until = until,
+                    finished_at = NULL, expires_at = CASE WHEN held THEN 'infinity' ELSE until + span END,
+                    purge_from = CASE WHEN held THEN 'infinity' ELSE moment + span END,
+                    token = owner, fingerprint = coalesce(fingerprints[i], fingerprints[1]),
+                    namespace = coalesce(namespaces[i], namespaces[1]), codec = '', error = '', result = ''
+                WHERE d.key = keys[i] AND d.expires_at <= moment;
+                EXIT WHEN FOUND;
+                CONTINUE;
+            END IF;
+
+            -- What is only read.
+            IF its_fingerprint <> '' AND coalesce(fingerprints[i], fingerprints[1]) NOT IN ('', its_fingerprint) THEN
+                verdict := 'mismatch'; RETURN NEXT; EXIT;
+            ELSIF its_state = 'dead' THEN
+                flag := its_token = owner; RETURN NEXT; EXIT;
+            ELSIF its_state = 'failed' AND its_token = owner THEN
+                -- A copy of the claim that was under way for long; its maker has failed since.
+                verdict := 'busy'; RETURN NEXT; EXIT;
+            ELSIF its_state = 'running' AND its_token <> owner AND its_lease_until > moment THEN
+                verdict := 'busy'; lease_left := ceil(extract(epoch FROM its_lease_until - moment) * 1000);
+                RETURN NEXT; EXIT;
+            ELSIF its_state = 'running' AND its_token <> owner AND its_hold THEN
+                verdict := 'held'; RETURN NEXT; EXIT;
+            END IF;
+
+            IF its_state = 'running' AND its_token = owner THEN
                 -- The same claim again, after a lost reply.
                 verdict := 'won';
                 UPDATE dupeproof_records AS d
                 SET lease_until = until, expires_at = CASE WHEN d.hold THEN 'infinity' ELSE until + span END,
                     purge_from = CASE WHEN d.hold THEN d.purge_from ELSE least(d.purge_from, until + span) END
-                WHERE d.key = r.key AND d.token = r.token AND d.state = 'running';
-            ELSIF most > 0 AND r.attempt >= most THEN
+                WHERE d.key = keys[i] AND d.token = owner AND d.state = 'running';
+            ELSIF attempt >= nullif(coalesce(limits[i], limits[1]), 0) THEN
                 verdict := 'dead'; flag := true;
                 UPDATE dupeproof_records AS d
                 SET state = 'dead', token = owner, finished_at = moment,
                     expires_at = moment + span, purge_from = least(d.purge_from, moment + span)
-                WHERE d.key = r.key AND d.token = r.token AND d.state = r.state AND d.lease_until = r.lease_until;
+                WHERE d.key = keys[i] AND d.token = its_token AND d.state = its_state
+                  AND d.lease_until = its_lease_until;
             ELSE
-                verdict := 'won'; attempt := r.attempt + 1; flag := r.state = 'running';
+                verdict := 'won'; attempt := attempt + 1; flag := its_state = 'running';
                 UPDATE dupeproof_records AS d
-                SET state = 'running', hold = held, attempt = r.attempt + 1, lease_until = until, finished_at = NULL,
-                    expires_at = gone, purge_from = CASE WHEN held THEN 'infinity' ELSE moment + span END,
-                    token = owner, fingerprint = CASE WHEN r.fingerprint = '' THEN content ELSE r.fingerprint END,
-                    namespace = coalesce(namespaces[i], namespaces[1]), codec = '', error = '', result = ''
-                WHERE d.key = r.key AND d.token = r.token AND d.state = r.state AND d.lease_until = r.lease_until;
+                SET state = 'running', hold = held, attempt = d.attempt + 1, lease_until = until, finished_at = NULL,
+                    expires_at = CASE WHEN held THEN 'infinity' ELSE until + span END,
+                    purge_from = CASE WHEN held THEN 'infinity' ELSE moment + span END,
+                    token = owner, namespace = coalesce(namespaces[i], namespaces[1]),
+                    fingerprint = CASE WHEN its_fingerprint = '' THEN coalesce(fingerprints[i], fingerprints[1])
+                                       ELSE its_fingerprint END,
+                    codec = '', error = '', result = ''
+                WHERE d.key = keys[i] AND d.token = its_token AND d.state = its_state
+                  AND d.lease_until = its_lease_until;
             END IF;
-            EXIT WHEN FOUND;
+            IF FOUND THEN
+                RETURN NEXT;
+                EXIT;
+            END IF;
             -- Someone else changed the record between the look and the write: look again.
         END LOOP;
-        IF verdict IS NOT NULL THEN
-            RETURN NEXT;
-        END IF;
     END LOOP;
 END $$;
 
