@@ -54,8 +54,7 @@ LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     moment timestamptz;
-    taken uuid[];
-    next_taken integer := 1;
+    settled boolean[];
     -- The record as it was found.
     its_state text;
     its_token bytea;
@@ -90,17 +89,29 @@ BEGIN
             ON CONFLICT (key) DO NOTHING
             RETURNING key
         )
-        SELECT array_agg(won.key) INTO taken FROM won;
-        IF cardinality(taken) = cardinality(keys) THEN
+        SELECT count(*) = cardinality(keys) INTO flag FROM won;
+        IF flag THEN
             RETURN;
         END IF;
+        -- Those just won are known by their moment, and come first if their key stands here twice.
+        settled := array_fill(false, ARRAY[cardinality(keys)]);
+        FOR place, verdict, attempt, codec, result IN
+            SELECT a.place, d.state, d.attempt, d.codec, d.result
+            FROM unnest(keys, tokens, fingerprints) WITH ORDINALITY AS a (key, token, fingerprint, place)
+            CROSS JOIN LATERAL (SELECT * FROM dupeproof_records AS k WHERE k.key = a.key OFFSET 0) AS d
+            WHERE (d.created_at = moment AND d.token = a.token AND a.key IS DISTINCT FROM keys[a.place - 1])
+               OR (d.state = 'done' AND d.expires_at > moment
+                   AND (d.fingerprint = '' OR coalesce(a.fingerprint, fingerprints[1]) IN ('', d.fingerprint)))
+        LOOP
+            settled[place] := true;
+            IF verdict = 'done' THEN
+                RETURN NEXT;
+            END IF;
+        END LOOP;
     END IF;
 
     FOR i IN 1 .. cardinality(keys) LOOP
-        IF taken[next_taken] = keys[i] THEN
-            next_taken := next_taken + 1;
-            CONTINUE;
-        END IF;
+        CONTINUE WHEN settled[i];
         LOOP
             SELECT i, d.state, d.attempt, d.codec, d.result,
                    d.token, d.fingerprint, d.hold, d.lease_until, d.expires_at, clock_timestamp()
