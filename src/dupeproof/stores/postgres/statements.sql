@@ -53,18 +53,23 @@ UNION
 SELECT key FROM records WHERE expires_at > clock_timestamp()
 
 -- The time in a subquery is read once, so that the index on time can be used; a volatile function in the
--- condition itself would be asked again for every row of the whole index.
+-- condition itself would be asked again for every row of the whole index. Rows are locked first, passing over those
+-- that somebody else has locked: a purge waits for nobody, so it cannot be part of a deadlock.
 -- name: purge_marks
-WITH gone AS (SELECT key FROM dupeproof_marks WHERE expires_at <= (SELECT clock_timestamp())
-              ORDER BY expires_at LIMIT %s FOR UPDATE SKIP LOCKED),
-     removed AS (DELETE FROM dupeproof_marks AS d USING gone WHERE d.key = gone.key RETURNING 1)
+WITH removed AS (
+    DELETE FROM dupeproof_marks WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM dupeproof_marks WHERE expires_at <= (SELECT clock_timestamp())
+        ORDER BY expires_at LIMIT %s FOR UPDATE SKIP LOCKED))
+    RETURNING 1)
 SELECT count(*) FROM removed
 
 -- name: purge_records
-WITH gone AS (SELECT key FROM dupeproof_records
-              WHERE purge_from <= (SELECT clock_timestamp()) AND expires_at <= (SELECT clock_timestamp())
-              ORDER BY purge_from LIMIT %s FOR UPDATE SKIP LOCKED),
-     removed AS (DELETE FROM dupeproof_records AS d USING gone WHERE d.key = gone.key RETURNING 1)
+WITH removed AS (
+    DELETE FROM dupeproof_records WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM dupeproof_records
+        WHERE purge_from <= (SELECT clock_timestamp()) AND expires_at <= (SELECT clock_timestamp())
+        ORDER BY purge_from LIMIT %s FOR UPDATE SKIP LOCKED))
+    RETURNING 1)
 SELECT count(*) FROM removed
 
 -- name: count_records

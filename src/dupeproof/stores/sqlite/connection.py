@@ -17,6 +17,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 SCHEMA = files(__package__).joinpath("schema.sql").read_text()
 SYNCHRONOUS = ("normal", "full", "extra")
+_ROOM = ("PRAGMA cache_size = -32768", "PRAGMA wal_autocheckpoint = 8192")
+"""32 MiB of memory and of log. Keys are random, so each touches a page of its own: with the default of 2 and 4 MiB a
+million of them is written through to the file, and read back, over and over."""
 _REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
 _TABLES = (
     "SELECT count(*) FROM sqlite_master WHERE name IN "
@@ -118,6 +121,8 @@ class Database:
         while not self._in_wal_mode(connection, give_up=time.monotonic() > deadline):
             time.sleep(0.01)
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        for pragma in _ROOM:
+            connection.execute(pragma)
         if connection.execute(_TABLES).fetchone()[0] < SCHEMA.count("CREATE "):
             with transaction(connection):
                 for statement in SCHEMA.split(";\n"):
