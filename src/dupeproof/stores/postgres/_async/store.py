@@ -201,9 +201,9 @@ class AsyncPostgresStore:
                     await self._migrate()
                     deadline = self._deadline()
                 except NOT_PREPARED:
-                    if not pool.prepares:
-                        raise
                     pool.prepares = False
+                    if tries == _TRIES:
+                        raise
                 except TIMED_OUT:
                     raise
                 except ROLLED_BACK:

@@ -202,9 +202,9 @@ class PostgresStore:
                     self._migrate()
                     deadline = self._deadline()
                 except NOT_PREPARED:
-                    if not pool.prepares:
-                        raise
                     pool.prepares = False
+                    if tries == _TRIES:
+                        raise
                 except TIMED_OUT:
                     raise
                 except ROLLED_BACK:
