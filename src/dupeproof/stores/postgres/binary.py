@@ -1,4 +1,4 @@
-"""Arrays in PostgreSQL's binary form. The driver's way with lists costs more than the server's work on them."""
+"""Values in PostgreSQL's binary form. The driver's way with lists costs more than the server's work on them."""
 
 import struct
 from collections.abc import Sequence
@@ -12,9 +12,24 @@ _SIZE = struct.Struct(">i")
 _UUID_SIZE = _SIZE.pack(16)
 
 
+def boolean(value: bool) -> bytes:
+    return b"\1" if value else b"\0"
+
+
+def bigint(value: int) -> bytes:
+    return value.to_bytes(8, "big", signed=True)
+
+
+def integer(value: int) -> bytes:
+    return value.to_bytes(4, "big", signed=True)
+
+
 def array(element: int, values: Sequence[bytes]) -> bytes:
     """One dimension, counted from 1, nothing missing."""
-    parts = [_HEAD.pack(1, 0, element, len(values), 1)]
+    head = _HEAD.pack(1, 0, element, len(values), 1)
+    if len(values) == 1:
+        return head + _SIZE.pack(len(values[0])) + values[0]
+    parts = [head]
     for value in values:
         parts += (_SIZE.pack(len(value)), value)
     return b"".join(parts)
@@ -29,15 +44,15 @@ def text_array(values: Sequence[str]) -> bytes:
 
 
 def boolean_array(values: Sequence[bool]) -> bytes:
-    return array(BOOLEAN, [b"\1" if value else b"\0" for value in values])
+    return array(BOOLEAN, [boolean(value) for value in values])
 
 
 def bigint_array(values: Sequence[int]) -> bytes:
-    return array(BIGINT, [value.to_bytes(8, "big", signed=True) for value in values])
+    return array(BIGINT, [bigint(value) for value in values])
 
 
 def integer_array(values: Sequence[int]) -> bytes:
-    return array(INTEGER, [value.to_bytes(4, "big", signed=True) for value in values])
+    return array(INTEGER, [integer(value) for value in values])
 
 
 def uuid_array(digests: Sequence[bytes]) -> bytes:
@@ -52,3 +67,14 @@ def uuids_of(data: bytes | None) -> list[bytes]:
         return []
     step = _SIZE.size + 16
     return [data[start : start + 16] for start in range(_HEAD.size + _SIZE.size, len(data), step)]
+
+
+def fields_of(data: bytes) -> list[bytes]:
+    """The fields of a row the server sent as one value; nothing for NULL. Each is its type, its size, and itself."""
+    fields, at = [], _SIZE.size
+    while at < len(data):
+        start = at + 2 * _SIZE.size
+        size = max(0, int.from_bytes(data[start - _SIZE.size : start], "big", signed=True))
+        at = start + size
+        fields.append(data[start:at])
+    return fields

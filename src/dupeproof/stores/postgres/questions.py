@@ -15,16 +15,20 @@ class Question(NamedTuple):
     """Under which a connection knows it. The same name always means the same text, whoever prepared it."""
 
 
-def _question(verb: str, *elements: int) -> Question:
+def _question(verb: str, *types: int) -> Question:
     text = statement(verb).encode()
-    types = tuple(ARRAY_OF[element] for element in elements)
     name = f"dupeproof_{verb}_v1_{crc32(text):08x}".encode()
     return Question(text, types, (1,) * len(types), name)
 
 
+def _batch(verb: str, *elements: int) -> Question:
+    return _question(verb, *(ARRAY_OF[element] for element in elements))
+
+
 CLAIM = _question("claim", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER)
-FINISH = _question("finish", UUID, BYTES, BYTES, BIGINT, TEXT, BYTES)
-FAIL = _question("fail", UUID, BYTES, BIGINT, TEXT, BOOLEAN)
-RELEASE = _question("release", UUID, BYTES, BIGINT, BOOLEAN)
-RENEW = _question("renew", UUID, BYTES, BIGINT, BIGINT)
-MARK = _question("mark", UUID, BIGINT, BYTES, BYTES)
+CLAIM_MANY = _batch("claim_many", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER)
+FINISH = _batch("finish", UUID, BYTES, BYTES, BIGINT, TEXT, BYTES)
+FAIL = _batch("fail", UUID, BYTES, BIGINT, TEXT, BOOLEAN)
+RELEASE = _batch("release", UUID, BYTES, BIGINT, BOOLEAN)
+RENEW = _batch("renew", UUID, BYTES, BIGINT, BIGINT)
+MARK = _batch("mark", UUID, BIGINT, BYTES, BYTES)

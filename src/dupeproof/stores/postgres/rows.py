@@ -22,20 +22,25 @@ from dupeproof.core.records import (
 )
 from dupeproof.core.states import State
 from dupeproof.stores.postgres.binary import (
+    bigint,
     bigint_array,
+    boolean,
     boolean_array,
     bytes_array,
+    fields_of,
+    integer,
     integer_array,
     text_array,
     uuid_array,
 )
 
 T = TypeVar("T")
+K = TypeVar("K", bound="Keyed")
 Rows = list[tuple[Any, ...]]
-Columns = list[bytes]
+Values = list[bytes]
 _FIRST = outcomes.Won(1)
 _ALONE = (0,)
-_TRUE = b"\1"
+_TRUE = boolean(True)
 
 
 class Keyed(Protocol):
@@ -43,22 +48,32 @@ class Keyed(Protocol):
     def key(self) -> bytes: ...
 
 
-def in_order(items: Sequence[Keyed]) -> Sequence[int]:
-    """Places, by key: the functions take keys in ascending order. Of equal keys the first stays first."""
-    return _ALONE if len(items) == 1 else sorted(range(len(items)), key=lambda place: items[place].key)
+def in_order(items: Sequence[K]) -> tuple[Sequence[K], Sequence[int]]:
+    """The items by key, and their places: the functions take keys in ascending order. Equal keys stay as they are."""
+    if len(items) == 1:
+        return items, _ALONE
+    order = sorted(range(len(items)), key=lambda place: items[place].key)
+    return [items[place] for place in order], order
 
 
-def claim_columns(requests: Sequence[ClaimRequest]) -> Columns:
-    terms = [r.terms for r in requests]
+def claim_values(request: ClaimRequest) -> Values:
+    return [request.key, request.token, request.fingerprint, *_terms_values(request.terms)]
+
+
+def claim_columns(requests: Sequence[ClaimRequest]) -> Values:
     return [
         uuid_array([r.key for r in requests]),
         bytes_array([r.token for r in requests]),
         bytes_array([r.fingerprint for r in requests]),
-        *(_shared_terms(terms[0]) if _uniform(terms) else _terms_columns(terms)),
+        _shared(text_array, [r.terms.namespace for r in requests]),
+        _shared(bigint_array, [r.terms.lease for r in requests]),
+        _shared(bigint_array, [r.terms.window for r in requests]),
+        _shared(boolean_array, [r.terms.hold for r in requests]),
+        _shared(integer_array, [r.terms.max_attempts for r in requests]),
     ]
 
 
-def finish_columns(changes: Sequence[Finish]) -> Columns:
+def finish_columns(changes: Sequence[Finish]) -> Values:
     return [
         uuid_array([c.key for c in changes]),
         bytes_array([c.token for c in changes]),
@@ -69,7 +84,7 @@ def finish_columns(changes: Sequence[Finish]) -> Columns:
     ]
 
 
-def fail_columns(changes: Sequence[Fail]) -> Columns:
+def fail_columns(changes: Sequence[Fail]) -> Values:
     return [
         uuid_array([c.key for c in changes]),
         bytes_array([c.token for c in changes]),
@@ -79,7 +94,7 @@ def fail_columns(changes: Sequence[Fail]) -> Columns:
     ]
 
 
-def release_columns(changes: Sequence[Release]) -> Columns:
+def release_columns(changes: Sequence[Release]) -> Values:
     return [
         uuid_array([c.key for c in changes]),
         bytes_array([c.token for c in changes]),
@@ -88,7 +103,7 @@ def release_columns(changes: Sequence[Release]) -> Columns:
     ]
 
 
-def renew_columns(changes: Sequence[Renew]) -> Columns:
+def renew_columns(changes: Sequence[Renew]) -> Values:
     return [
         uuid_array([c.key for c in changes]),
         bytes_array([c.token for c in changes]),
@@ -97,7 +112,7 @@ def renew_columns(changes: Sequence[Renew]) -> Columns:
     ]
 
 
-def mark_columns(marks: Sequence[Mark]) -> Columns:
+def mark_columns(marks: Sequence[Mark]) -> Values:
     return [
         uuid_array([m.key for m in marks]),
         _shared(bigint_array, [m.window for m in marks]),
@@ -106,11 +121,17 @@ def mark_columns(marks: Sequence[Mark]) -> Columns:
     ]
 
 
+def outcome_of(result: PGresult) -> Outcome:
+    verdict, *details = fields_of(result.get_value(0, 0) or b"")
+    return _outcome(verdict, *details) if verdict else _FIRST
+
+
 def outcomes_of(result: PGresult, order: Sequence[int]) -> list[Outcome]:
     """The server tells of those that were not won at the first attempt."""
     answers: list[Outcome] = [_FIRST] * len(order)
     for row in range(result.ntuples):
-        answers[order[_integer(result, row, 0) - 1]] = _outcome(result, row)
+        place, *details = (result.get_value(row, column) or b"" for column in range(result.nfields))
+        answers[order[_integer(place) - 1]] = _outcome(*details)
     return answers
 
 
@@ -118,7 +139,7 @@ def answers_of(result: PGresult, order: Sequence[int]) -> list[bool]:
     """The server tells of those that are no longer theirs."""
     answers = [True] * len(order)
     for row in range(result.ntuples):
-        answers[order[_integer(result, row, 0) - 1]] = False
+        answers[order[_integer(result.get_value(row, 0) or b"") - 1]] = False
     return answers
 
 
@@ -132,53 +153,44 @@ def found_marks(rows: Rows, keys: Sequence[bytes]) -> list[FoundMark | None]:
     return [by_key.get(key) for key in keys]
 
 
-def _uniform(values: list[Any]) -> bool:
-    return bool(values) and values.count(values[0]) == len(values)
-
-
 def _shared(array: Callable[[Sequence[T]], bytes], values: list[T]) -> bytes:
     """One element for all, where they are all the same, as they nearly always are."""
-    return array(values[:1] if _uniform(values) else values)
-
-
-def _terms_columns(terms: Sequence[Terms]) -> Columns:
-    return [
-        text_array([t.namespace for t in terms]),
-        bigint_array([t.lease for t in terms]),
-        bigint_array([t.window for t in terms]),
-        boolean_array([t.hold for t in terms]),
-        integer_array([t.max_attempts for t in terms]),
-    ]
+    same = bool(values) and values.count(values[0]) == len(values)
+    return array(values[:1] if same else values)
 
 
 @lru_cache(1_000)
-def _shared_terms(terms: Terms) -> Columns:
-    return _terms_columns([terms])
+def _terms_values(terms: Terms) -> Values:
+    return [
+        terms.namespace.encode(),
+        bigint(terms.lease),
+        bigint(terms.window),
+        boolean(terms.hold),
+        integer(terms.max_attempts),
+    ]
 
 
-def _integer(result: PGresult, row: int, column: int) -> int:
-    return int.from_bytes(result.get_value(row, column) or b"", "big", signed=True)
+def _integer(data: bytes) -> int:
+    return int.from_bytes(data, "big", signed=True)
 
 
-def _outcome(result: PGresult, row: int) -> Outcome:
-    """Columns: place, verdict, attempt, flag, lease_left, codec, result."""
-    attempt = _integer(result, row, 2)
-    match result.get_value(row, 1):
+def _outcome(
+    verdict: bytes, attempt: bytes, flag: bytes, lease_left: bytes, codec: bytes, result: bytes
+) -> Outcome:
+    match verdict:
         case b"done":
-            codec, value = result.get_value(row, 5), result.get_value(row, 6)
-            return outcomes.Done(value or b"", (codec or b"").decode(), attempt)
+            return outcomes.Done(result, codec.decode(), _integer(attempt))
         case b"won":
-            return outcomes.Won(attempt, result.get_value(row, 3) == _TRUE)
+            return outcomes.Won(_integer(attempt), flag == _TRUE)
         case b"busy":
-            return outcomes.Busy(_integer(result, row, 4))
+            return outcomes.Busy(_integer(lease_left))
         case b"mismatch":
             return outcomes.Mismatch()
         case b"held":
-            return outcomes.Held(attempt)
+            return outcomes.Held(_integer(attempt))
         case b"dead":
-            return outcomes.Dead(attempt, result.get_value(row, 3) == _TRUE)
-        case verdict:
-            raise AssertionError(f"dupeproof_claim_v1 gave the unknown verdict {verdict!r}")
+            return outcomes.Dead(_integer(attempt), flag == _TRUE)
+    raise AssertionError(f"dupeproof_claim_v1 gave the unknown verdict {verdict!r}")
 
 
 def _found(

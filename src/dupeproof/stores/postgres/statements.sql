@@ -3,8 +3,11 @@
 -- others, which go through the driver's cursor, digests travel as hex text, the form the uuid type reads.
 
 -- name: claim
+SELECT dupeproof_claim_v1($1, $2, $3, $4, $5, $6, $7, $8)
+
+-- name: claim_many
 SELECT place, verdict, attempt, flag, lease_left, codec, result
-FROM dupeproof_claim_v1($1, $2, $3, $4, $5, $6, $7, $8)
+FROM dupeproof_claim_many_v1($1, $2, $3, $4, $5, $6, $7, $8)
 
 -- name: finish
 SELECT dupeproof_finish_v1($1, $2, $3, $4, $5, $6)

@@ -51,29 +51,26 @@ class AsyncPostgresStore:
         self._pools = PerHome(lambda: AsyncPool(target), AsyncPool.close)
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        order = rows.in_order(requests)
-        columns = rows.claim_columns([requests[place] for place in order])
-        return rows.outcomes_of(await self._ask(questions.CLAIM, columns), order)
+        if len(requests) == 1:
+            return [rows.outcome_of(await self._ask(questions.CLAIM, rows.claim_values(requests[0])))]
+        requests, order = rows.in_order(requests)
+        return rows.outcomes_of(await self._ask(questions.CLAIM_MANY, rows.claim_columns(requests)), order)
 
     async def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        order = rows.in_order(changes)
-        columns = rows.finish_columns([changes[place] for place in order])
-        return rows.answers_of(await self._ask(questions.FINISH, columns), order)
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(await self._ask(questions.FINISH, rows.finish_columns(changes)), order)
 
     async def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        order = rows.in_order(changes)
-        columns = rows.fail_columns([changes[place] for place in order])
-        return rows.answers_of(await self._ask(questions.FAIL, columns), order)
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(await self._ask(questions.FAIL, rows.fail_columns(changes)), order)
 
     async def release(self, changes: Sequence[Release]) -> list[bool]:
-        order = rows.in_order(changes)
-        columns = rows.release_columns([changes[place] for place in order])
-        return rows.answers_of(await self._ask(questions.RELEASE, columns), order)
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(await self._ask(questions.RELEASE, rows.release_columns(changes)), order)
 
     async def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        order = rows.in_order(changes)
-        columns = rows.renew_columns([changes[place] for place in order])
-        return rows.answers_of(await self._ask(questions.RENEW, columns), order)
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(await self._ask(questions.RENEW, rows.renew_columns(changes)), order)
 
     async def get(self, keys: Sequence[bytes]) -> list[Found | None]:
         return rows.found(await self._run("get", [[key.hex() for key in keys]]), keys)

@@ -16,7 +16,6 @@ class Watch:
         self._poller = select.poll()
         self._poller.register(fileno, select.POLLIN)
 
-    @property
     def readable(self) -> bool:
         return bool(self._poller.poll(0))
 

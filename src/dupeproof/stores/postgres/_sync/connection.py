@@ -64,7 +64,7 @@ class Bounded(Connection[tuple[Any, ...]]):
     @property
     def usable(self) -> bool:
         """An idle connection has nothing to say. If it does, the server has closed it."""
-        return not self.closed and not self._socket_watch.readable
+        return not self._socket_watch.readable()
 
     @property
     def at_rest(self) -> bool:

@@ -52,29 +52,26 @@ class PostgresStore:
         self._pools = PerHome(lambda: Pool(target), Pool.close)
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        order = rows.in_order(requests)
-        columns = rows.claim_columns([requests[place] for place in order])
-        return rows.outcomes_of(self._ask(questions.CLAIM, columns), order)
+        if len(requests) == 1:
+            return [rows.outcome_of(self._ask(questions.CLAIM, rows.claim_values(requests[0])))]
+        requests, order = rows.in_order(requests)
+        return rows.outcomes_of(self._ask(questions.CLAIM_MANY, rows.claim_columns(requests)), order)
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        order = rows.in_order(changes)
-        columns = rows.finish_columns([changes[place] for place in order])
-        return rows.answers_of(self._ask(questions.FINISH, columns), order)
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(self._ask(questions.FINISH, rows.finish_columns(changes)), order)
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        order = rows.in_order(changes)
-        columns = rows.fail_columns([changes[place] for place in order])
-        return rows.answers_of(self._ask(questions.FAIL, columns), order)
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(self._ask(questions.FAIL, rows.fail_columns(changes)), order)
 
     def release(self, changes: Sequence[Release]) -> list[bool]:
-        order = rows.in_order(changes)
-        columns = rows.release_columns([changes[place] for place in order])
-        return rows.answers_of(self._ask(questions.RELEASE, columns), order)
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(self._ask(questions.RELEASE, rows.release_columns(changes)), order)
 
     def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        order = rows.in_order(changes)
-        columns = rows.renew_columns([changes[place] for place in order])
-        return rows.answers_of(self._ask(questions.RENEW, columns), order)
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(self._ask(questions.RENEW, rows.renew_columns(changes)), order)
 
     def get(self, keys: Sequence[bytes]) -> list[Found | None]:
         return rows.found(self._run("get", [[key.hex() for key in keys]]), keys)

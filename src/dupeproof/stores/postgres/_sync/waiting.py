@@ -16,7 +16,6 @@ class Watch:
         self._either = select.poll()
         self._either.register(fileno, select.POLLIN | select.POLLOUT)
 
-    @property
     def readable(self) -> bool:
         return bool(self._reading.poll(0))
 

@@ -2,8 +2,8 @@
 -- Functions carry a version in their name: an older client keeps finding the one it was written for.
 -- All time is the server's. A record with expires_at = infinity is under hold and never purged.
 --
--- Every function takes a batch: arrays of equal length, keys in ascending order. Where all elements are the same, one
--- stands for the rest. Keys are taken in their order, so that two batches cannot wait for each other in a circle.
+-- A batch is arrays of equal length, keys in ascending order. Where all elements are the same, one stands for the rest.
+-- Keys are taken in their order, so that two batches cannot wait for each other in a circle.
 --
 -- Plans are cached for as long as a connection lives, and one made while a table was nearly empty would read it from
 -- end to end for ever. Hence enable_seqscan = off, and no joins, which could be turned around: only look-ups by key.
@@ -42,19 +42,17 @@ CREATE INDEX dupeproof_marks_expiry ON dupeproof_marks (expires_at);
 CREATE FUNCTION dupeproof_ms_v1(milliseconds bigint) RETURNS interval
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT milliseconds * interval '1 millisecond' $$;
 
--- Claims. Answers with those that were not won at the first attempt, by their place in the batch.
+-- One claim. The verdict is NULL when it is won at the first attempt, as most are.
 -- A key that is done, busy, held or dead is only read: a replay neither writes nor locks a row.
 -- Every expression of PL/pgSQL is made ready anew in each transaction, which adds up. So a replay and a new key come
 -- first and meet few of them.
 CREATE FUNCTION dupeproof_claim_v1(
-    keys uuid[], tokens bytea[], fingerprints bytea[], namespaces text[],
-    leases bigint[], windows bigint[], holds boolean[], limits integer[]
-) RETURNS TABLE (place integer, verdict text, attempt integer, flag boolean, lease_left bigint, codec text, result bytea)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+    wanted uuid, owner bytea, content bytea, space text, lease bigint, span bigint, held boolean, most integer,
+    alone boolean DEFAULT true,
+    OUT verdict text, OUT attempt integer, OUT flag boolean, OUT lease_left bigint, OUT codec text, OUT result bytea
+) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-    moment timestamptz;
-    settled boolean[];
     -- The record as it was found.
     its_state text;
     its_token bytea;
@@ -62,157 +60,170 @@ DECLARE
     its_hold boolean;
     its_lease_until timestamptz;
     its_expires_at timestamptz;
-    -- What is asked for.
-    owner bytea;
-    held boolean;
-    span interval;
+    -- And when.
+    moment timestamptz;
     until timestamptz;
+    gone timestamptz;
+    soonest timestamptz;
 BEGIN
-    IF cardinality(keys) > 1 THEN
-        moment := clock_timestamp();
-        WITH won AS (
+    LOOP
+        SELECT d.state, d.attempt, d.codec, d.result,
+               d.token, d.fingerprint, d.hold, d.lease_until, d.expires_at, clock_timestamp()
+        INTO verdict, attempt, codec, result,
+             its_token, its_fingerprint, its_hold, its_lease_until, its_expires_at, moment
+        FROM dupeproof_records AS d WHERE d.key = wanted;
+
+        IF verdict = 'done' AND its_expires_at > moment
+           AND (its_fingerprint = '' OR content = '' OR its_fingerprint = content) THEN
+            RETURN;
+        END IF;
+
+        IF verdict IS NULL THEN
+            IF NOT alone THEN
+                -- Known a moment ago, and removed since. To insert now, after rows have been locked, could close a
+                -- circle of batches that wait for each other. The caller sends the batch again.
+                RAISE serialization_failure USING MESSAGE = 'dupeproof: a key of the batch was removed meanwhile';
+            END IF;
+            moment := clock_timestamp();
             INSERT INTO dupeproof_records
                 (key, state, hold, attempt, created_at, lease_until, expires_at, purge_from,
                  token, fingerprint, namespace)
-            SELECT b.key, 'running', b.hold, 1, moment, moment + b.lease,
-                   CASE WHEN b.hold THEN 'infinity' ELSE moment + b.lease + b.span END,
-                   CASE WHEN b.hold THEN 'infinity' ELSE moment + b.span END,
-                   b.token, b.fingerprint, b.namespace
-            FROM (
-                SELECT a.key, a.token, coalesce(a.fingerprint, fingerprints[1]) AS fingerprint,
-                       coalesce(a.namespace, namespaces[1]) AS namespace, coalesce(a.hold, holds[1]) AS hold,
-                       dupeproof_ms_v1(coalesce(a.lease, leases[1])) AS lease,
-                       dupeproof_ms_v1(coalesce(a.span, windows[1])) AS span
-                FROM unnest(keys, tokens, fingerprints, namespaces, leases, windows, holds)
-                     AS a (key, token, fingerprint, namespace, lease, span, hold)
-            ) AS b
-            ON CONFLICT (key) DO NOTHING
-            RETURNING key
-        )
-        SELECT count(*) = cardinality(keys) INTO flag FROM won;
-        IF flag THEN
-            RETURN;
+            VALUES (wanted, 'running', held, 1, moment, moment + dupeproof_ms_v1(lease),
+                    CASE WHEN held THEN 'infinity' ELSE moment + dupeproof_ms_v1(lease + span) END,
+                    CASE WHEN held THEN 'infinity' ELSE moment + dupeproof_ms_v1(span) END,
+                    owner, content, space)
+            ON CONFLICT (key) DO NOTHING;
+            EXIT WHEN FOUND;
+            CONTINUE;
         END IF;
-        -- Those just won are known by their moment, and come first if their key stands here twice.
-        settled := array_fill(false, ARRAY[cardinality(keys)]);
-        FOR place, verdict, attempt, codec, result IN
-            SELECT a.place, d.state, d.attempt, d.codec, d.result
-            FROM unnest(keys, tokens, fingerprints) WITH ORDINALITY AS a (key, token, fingerprint, place)
-            CROSS JOIN LATERAL (SELECT * FROM dupeproof_records AS k WHERE k.key = a.key OFFSET 0) AS d
-            WHERE (d.created_at = moment AND d.token = a.token AND a.key IS DISTINCT FROM keys[a.place - 1])
-               OR (d.state = 'done' AND d.expires_at > moment
-                   AND (d.fingerprint = '' OR coalesce(a.fingerprint, fingerprints[1]) IN ('', d.fingerprint)))
-        LOOP
-            settled[place] := true;
-            IF verdict = 'done' THEN
-                RETURN NEXT;
-            END IF;
-        END LOOP;
+
+        its_state := verdict;
+        until := moment + dupeproof_ms_v1(lease);
+        gone := CASE WHEN held THEN 'infinity' ELSE until + dupeproof_ms_v1(span) END;
+        soonest := CASE WHEN held THEN 'infinity' ELSE moment + dupeproof_ms_v1(span) END;
+        flag := false;
+
+        IF its_expires_at <= moment THEN
+            verdict := NULL;
+            UPDATE dupeproof_records AS d
+            SET state = 'running', hold = held, attempt = 1, created_at = moment, lease_until = until,
+                finished_at = NULL, expires_at = gone, purge_from = soonest,
+                token = owner, fingerprint = content, namespace = space, codec = '', error = '', result = ''
+            WHERE d.key = wanted AND d.expires_at <= moment;
+
+        -- What is only read.
+        ELSIF its_fingerprint <> '' AND content <> '' AND its_fingerprint <> content THEN
+            verdict := 'mismatch';
+            RETURN;
+        ELSIF its_state = 'dead' THEN
+            flag := its_token = owner;
+            RETURN;
+        ELSIF its_state = 'failed' AND its_token = owner THEN
+            -- A copy of the claim that was under way for long; its maker has failed since.
+            verdict := 'busy';
+            RETURN;
+        ELSIF its_state = 'running' AND its_token <> owner AND its_lease_until > moment THEN
+            verdict := 'busy';
+            lease_left := ceil(extract(epoch FROM its_lease_until - moment) * 1000);
+            RETURN;
+        ELSIF its_state = 'running' AND its_token <> owner AND its_hold THEN
+            verdict := 'held';
+            RETURN;
+
+        ELSIF its_state = 'running' AND its_token = owner THEN
+            -- The same claim again, after a lost reply.
+            verdict := 'won';
+            UPDATE dupeproof_records AS d
+            SET lease_until = until,
+                expires_at = CASE WHEN d.hold THEN 'infinity' ELSE until + dupeproof_ms_v1(span) END,
+                purge_from = CASE WHEN d.hold THEN d.purge_from
+                                  ELSE least(d.purge_from, moment + dupeproof_ms_v1(span)) END
+            WHERE d.key = wanted AND d.token = owner AND d.state = 'running';
+        ELSIF attempt >= nullif(most, 0) THEN
+            verdict := 'dead';
+            flag := true;
+            UPDATE dupeproof_records AS d
+            SET state = 'dead', token = owner, finished_at = moment, expires_at = moment + dupeproof_ms_v1(span),
+                purge_from = least(d.purge_from, moment + dupeproof_ms_v1(span))
+            WHERE d.key = wanted AND d.token = its_token AND d.state = its_state AND d.lease_until = its_lease_until;
+        ELSE
+            verdict := 'won';
+            attempt := attempt + 1;
+            flag := its_state = 'running';
+            UPDATE dupeproof_records AS d
+            SET state = 'running', hold = held, attempt = d.attempt + 1, lease_until = until, finished_at = NULL,
+                expires_at = gone, purge_from = soonest, token = owner, namespace = space,
+                fingerprint = CASE WHEN its_fingerprint = '' THEN content ELSE its_fingerprint END,
+                codec = '', error = '', result = ''
+            WHERE d.key = wanted AND d.token = its_token AND d.state = its_state AND d.lease_until = its_lease_until;
+        END IF;
+        EXIT WHEN FOUND;
+        -- Someone else changed the record between the look and the write: look again.
+    END LOOP;
+END $$;
+
+-- Many claims. Answers with those that were not won at the first attempt, by their place in the batch.
+CREATE FUNCTION dupeproof_claim_many_v1(
+    keys uuid[], tokens bytea[], fingerprints bytea[], namespaces text[],
+    leases bigint[], windows bigint[], holds boolean[], limits integer[]
+) RETURNS TABLE (place integer, verdict text, attempt integer, flag boolean, lease_left bigint, codec text, result bytea)
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    moment CONSTANT timestamptz := clock_timestamp();
+    settled boolean[];
+BEGIN
+    WITH won AS (
+        INSERT INTO dupeproof_records
+            (key, state, hold, attempt, created_at, lease_until, expires_at, purge_from,
+             token, fingerprint, namespace)
+        SELECT b.key, 'running', b.hold, 1, moment, moment + b.lease,
+               CASE WHEN b.hold THEN 'infinity' ELSE moment + b.lease + b.span END,
+               CASE WHEN b.hold THEN 'infinity' ELSE moment + b.span END,
+               b.token, b.fingerprint, b.namespace
+        FROM (
+            SELECT a.key, a.token, coalesce(a.fingerprint, fingerprints[1]) AS fingerprint,
+                   coalesce(a.namespace, namespaces[1]) AS namespace, coalesce(a.hold, holds[1]) AS hold,
+                   dupeproof_ms_v1(coalesce(a.lease, leases[1])) AS lease,
+                   dupeproof_ms_v1(coalesce(a.span, windows[1])) AS span
+            FROM unnest(keys, tokens, fingerprints, namespaces, leases, windows, holds)
+                 AS a (key, token, fingerprint, namespace, lease, span, hold)
+        ) AS b
+        ON CONFLICT (key) DO NOTHING
+        RETURNING key
+    )
+    SELECT count(*) = cardinality(keys) INTO flag FROM won;
+    IF flag THEN
+        RETURN;
     END IF;
+
+    -- Those just won are known by their moment, and come first if their key stands here twice.
+    settled := array_fill(false, ARRAY[cardinality(keys)]);
+    FOR place, verdict, attempt, codec, result IN
+        SELECT a.place, d.state, d.attempt, d.codec, d.result
+        FROM unnest(keys, tokens, fingerprints) WITH ORDINALITY AS a (key, token, fingerprint, place)
+        CROSS JOIN LATERAL (SELECT * FROM dupeproof_records AS k WHERE k.key = a.key OFFSET 0) AS d
+        WHERE (d.created_at = moment AND d.token = a.token AND a.key IS DISTINCT FROM keys[a.place - 1])
+           OR (d.state = 'done' AND d.expires_at > moment
+               AND (d.fingerprint = '' OR coalesce(a.fingerprint, fingerprints[1]) IN ('', d.fingerprint)))
+    LOOP
+        settled[place] := true;
+        IF verdict = 'done' THEN
+            RETURN NEXT;
+        END IF;
+    END LOOP;
 
     FOR i IN 1 .. cardinality(keys) LOOP
         CONTINUE WHEN settled[i];
-        LOOP
-            SELECT i, d.state, d.attempt, d.codec, d.result,
-                   d.token, d.fingerprint, d.hold, d.lease_until, d.expires_at, clock_timestamp()
-            INTO place, verdict, attempt, codec, result,
-                 its_token, its_fingerprint, its_hold, its_lease_until, its_expires_at, moment
-            FROM dupeproof_records AS d WHERE d.key = keys[i];
-
-            IF verdict = 'done' AND its_expires_at > moment
-               AND (its_fingerprint = '' OR coalesce(fingerprints[i], fingerprints[1]) IN ('', its_fingerprint)) THEN
-                RETURN NEXT;
-                EXIT;
-            END IF;
-
-            IF verdict IS NULL THEN
-                IF cardinality(keys) > 1 THEN
-                    -- Known a moment ago, and removed since. To insert now, after rows have been locked, could close
-                    -- a circle of batches that wait for each other. The caller sends the batch again.
-                    RAISE serialization_failure USING MESSAGE = 'dupeproof: a key of the batch was removed meanwhile';
-                END IF;
-                moment := clock_timestamp();
-                INSERT INTO dupeproof_records
-                    (key, state, hold, attempt, created_at, lease_until, expires_at, purge_from,
-                     token, fingerprint, namespace)
-                VALUES (keys[1], 'running', holds[1], 1, moment, moment + dupeproof_ms_v1(leases[1]),
-                        CASE WHEN holds[1] THEN 'infinity' ELSE moment + dupeproof_ms_v1(leases[1] + windows[1]) END,
-                        CASE WHEN holds[1] THEN 'infinity' ELSE moment + dupeproof_ms_v1(windows[1]) END,
-                        tokens[1], fingerprints[1], namespaces[1])
-                ON CONFLICT (key) DO NOTHING;
-                EXIT WHEN FOUND;
-                CONTINUE;
-            END IF;
-
-            its_state := verdict;
-            owner := tokens[i];
-            held := coalesce(holds[i], holds[1]);
-            span := dupeproof_ms_v1(coalesce(windows[i], windows[1]));
-            until := moment + dupeproof_ms_v1(coalesce(leases[i], leases[1]));
-            flag := false;
-            lease_left := 0;
-
-            IF its_expires_at <= moment THEN
-                verdict := NULL;
-                UPDATE dupeproof_records AS d
-                SET state = 'running', hold = held, attempt = 1, created_at = moment, lease_until = until,
-                    finished_at = NULL, expires_at = CASE WHEN held THEN 'infinity' ELSE until + span END,
-                    purge_from = CASE WHEN held THEN 'infinity' ELSE moment + span END,
-                    token = owner, fingerprint = coalesce(fingerprints[i], fingerprints[1]),
-                    namespace = coalesce(namespaces[i], namespaces[1]), codec = '', error = '', result = ''
-                WHERE d.key = keys[i] AND d.expires_at <= moment;
-                EXIT WHEN FOUND;
-                CONTINUE;
-            END IF;
-
-            -- What is only read.
-            IF its_fingerprint <> '' AND coalesce(fingerprints[i], fingerprints[1]) NOT IN ('', its_fingerprint) THEN
-                verdict := 'mismatch'; RETURN NEXT; EXIT;
-            ELSIF its_state = 'dead' THEN
-                flag := its_token = owner; RETURN NEXT; EXIT;
-            ELSIF its_state = 'failed' AND its_token = owner THEN
-                -- A copy of the claim that was under way for long; its maker has failed since.
-                verdict := 'busy'; RETURN NEXT; EXIT;
-            ELSIF its_state = 'running' AND its_token <> owner AND its_lease_until > moment THEN
-                verdict := 'busy'; lease_left := ceil(extract(epoch FROM its_lease_until - moment) * 1000);
-                RETURN NEXT; EXIT;
-            ELSIF its_state = 'running' AND its_token <> owner AND its_hold THEN
-                verdict := 'held'; RETURN NEXT; EXIT;
-            END IF;
-
-            IF its_state = 'running' AND its_token = owner THEN
-                -- The same claim again, after a lost reply.
-                verdict := 'won';
-                UPDATE dupeproof_records AS d
-                SET lease_until = until, expires_at = CASE WHEN d.hold THEN 'infinity' ELSE until + span END,
-                    purge_from = CASE WHEN d.hold THEN d.purge_from ELSE least(d.purge_from, until + span) END
-                WHERE d.key = keys[i] AND d.token = owner AND d.state = 'running';
-            ELSIF attempt >= nullif(coalesce(limits[i], limits[1]), 0) THEN
-                verdict := 'dead'; flag := true;
-                UPDATE dupeproof_records AS d
-                SET state = 'dead', token = owner, finished_at = moment,
-                    expires_at = moment + span, purge_from = least(d.purge_from, moment + span)
-                WHERE d.key = keys[i] AND d.token = its_token AND d.state = its_state
-                  AND d.lease_until = its_lease_until;
-            ELSE
-                verdict := 'won'; attempt := attempt + 1; flag := its_state = 'running';
-                UPDATE dupeproof_records AS d
-                SET state = 'running', hold = held, attempt = d.attempt + 1, lease_until = until, finished_at = NULL,
-                    expires_at = CASE WHEN held THEN 'infinity' ELSE until + span END,
-                    purge_from = CASE WHEN held THEN 'infinity' ELSE moment + span END,
-                    token = owner, namespace = coalesce(namespaces[i], namespaces[1]),
-                    fingerprint = CASE WHEN its_fingerprint = '' THEN coalesce(fingerprints[i], fingerprints[1])
-                                       ELSE its_fingerprint END,
-                    codec = '', error = '', result = ''
-                WHERE d.key = keys[i] AND d.token = its_token AND d.state = its_state
-                  AND d.lease_until = its_lease_until;
-            END IF;
-            IF FOUND THEN
-                RETURN NEXT;
-                EXIT;
-            END IF;
-            -- Someone else changed the record between the look and the write: look again.
-        END LOOP;
+        SELECT i, c.verdict, c.attempt, c.flag, c.lease_left, c.codec, c.result
+        INTO place, verdict, attempt, flag, lease_left, codec, result
+        FROM dupeproof_claim_v1(
+            keys[i], tokens[i], coalesce(fingerprints[i], fingerprints[1]), coalesce(namespaces[i], namespaces[1]),
+            coalesce(leases[i], leases[1]), coalesce(windows[i], windows[1]), coalesce(holds[i], holds[1]),
+            coalesce(limits[i], limits[1]), alone => false) AS c;
+        IF verdict IS NOT NULL THEN
+            RETURN NEXT;
+        END IF;
     END LOOP;
 END $$;
 
