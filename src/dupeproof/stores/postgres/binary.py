@@ -9,6 +9,8 @@ ARRAY_OF = {BOOLEAN: 1000, BYTES: 1001, BIGINT: 1016, INTEGER: 1007, TEXT: 1009,
 
 _HEAD = struct.Struct(">iiiii")
 _SIZE = struct.Struct(">i")
+_FIELD = struct.Struct(">ii")
+"""Its type and its size, which is negative for NULL."""
 _UUID_SIZE = _SIZE.pack(16)
 
 
@@ -70,11 +72,11 @@ def uuids_of(data: bytes | None) -> list[bytes]:
 
 
 def fields_of(data: bytes) -> list[bytes]:
-    """The fields of a row the server sent as one value; nothing for NULL. Each is its type, its size, and itself."""
+    """The fields of a row the server sent as one value; nothing for NULL."""
     fields, at = [], _SIZE.size
     while at < len(data):
-        start = at + 2 * _SIZE.size
-        size = max(0, int.from_bytes(data[start - _SIZE.size : start], "big", signed=True))
-        at = start + size
+        _, size = _FIELD.unpack_from(data, at)
+        start = at + _FIELD.size
+        at = start + size if size > 0 else start
         fields.append(data[start:at])
     return fields

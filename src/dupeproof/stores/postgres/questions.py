@@ -11,24 +11,28 @@ class Question(NamedTuple):
     text: bytes
     types: tuple[int, ...]
     formats: tuple[int, ...]
-    name: bytes
-    """Under which a connection knows it. The same name always means the same text, whoever prepared it."""
+    name: bytes = b""
+    """Under which a connection is taught it. The same name always means the same text, whoever taught it. Batches
+    have none: reading the statement costs the server little against the work it asks for."""
 
 
-def _question(verb: str, *types: int) -> Question:
+def _one(verb: str, *types: int) -> Question:
     text = statement(verb).encode()
-    name = f"dupeproof_{verb}_v1_{crc32(text):08x}".encode()
+    name = b"dupeproof_%b_v1_%08x" % (verb.encode(), crc32(text))
     return Question(text, types, (1,) * len(types), name)
 
 
-def _batch(verb: str, *elements: int) -> Question:
-    return _question(verb, *(ARRAY_OF[element] for element in elements))
+def _many(verb: str, *elements: int) -> Question:
+    types = tuple(ARRAY_OF[element] for element in elements)
+    return Question(statement(verb).encode(), types, (1,) * len(types))
 
 
-CLAIM = _question("claim", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER)
-CLAIM_MANY = _batch("claim_many", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER)
-FINISH = _batch("finish", UUID, BYTES, BYTES, BIGINT, TEXT, BYTES)
-FAIL = _batch("fail", UUID, BYTES, BIGINT, TEXT, BOOLEAN)
-RELEASE = _batch("release", UUID, BYTES, BIGINT, BOOLEAN)
-RENEW = _batch("renew", UUID, BYTES, BIGINT, BIGINT)
-MARK = _batch("mark", UUID, BIGINT, BYTES, BYTES)
+CLAIM = _one("claim", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER)
+CLAIM_MANY = _many("claim_many", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER)
+FINISH = _one("finish", UUID, BYTES, BYTES, BIGINT, TEXT, BYTES)
+FINISH_MANY = _many("finish_many", UUID, BYTES, BYTES, BIGINT, TEXT, BYTES)
+FAIL = _many("fail", UUID, BYTES, BIGINT, TEXT, BOOLEAN)
+RELEASE = _many("release", UUID, BYTES, BIGINT, BOOLEAN)
+RENEW = _many("renew", UUID, BYTES, BIGINT, BIGINT)
+MARK = _one("mark", UUID, BIGINT, BYTES, BYTES)
+MARK_MANY = _many("mark_many", UUID, BIGINT, BYTES, BYTES)

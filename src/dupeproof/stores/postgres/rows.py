@@ -73,6 +73,17 @@ def claim_columns(requests: Sequence[ClaimRequest]) -> Values:
     ]
 
 
+def finish_values(change: Finish) -> Values:
+    return [
+        change.key,
+        change.token,
+        change.resolver,
+        bigint(change.window),
+        change.codec.encode(),
+        change.result,
+    ]
+
+
 def finish_columns(changes: Sequence[Finish]) -> Values:
     return [
         uuid_array([c.key for c in changes]),
@@ -112,6 +123,10 @@ def renew_columns(changes: Sequence[Renew]) -> Values:
     ]
 
 
+def mark_values(mark: Mark) -> Values:
+    return [mark.key, bigint(mark.window), mark.token, mark.meta]
+
+
 def mark_columns(marks: Sequence[Mark]) -> Values:
     return [
         uuid_array([m.key for m in marks]),
@@ -133,6 +148,10 @@ def outcomes_of(result: PGresult, order: Sequence[int]) -> list[Outcome]:
         place, *details = (result.get_value(row, column) or b"" for column in range(result.nfields))
         answers[order[_integer(place) - 1]] = _outcome(*details)
     return answers
+
+
+def answer_of(result: PGresult) -> bool:
+    return result.get_value(0, 0) == _TRUE
 
 
 def answers_of(result: PGresult, order: Sequence[int]) -> list[bool]:

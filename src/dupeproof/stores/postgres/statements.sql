@@ -7,10 +7,13 @@ SELECT dupeproof_claim_v1($1, $2, $3, $4, $5, $6, $7, $8)
 
 -- name: claim_many
 SELECT place, verdict, attempt, flag, lease_left, codec, result
-FROM dupeproof_claim_many_v1($1, $2, $3, $4, $5, $6, $7, $8)
+FROM dupeproof_claim_v1($1, $2, $3, $4, $5, $6, $7, $8)
 
 -- name: finish
 SELECT dupeproof_finish_v1($1, $2, $3, $4, $5, $6)
+
+-- name: finish_many
+SELECT dupeproof_finish_v1($1, $2, $3, $4, $5, $6) AS place
 
 -- name: fail
 SELECT dupeproof_fail_v1($1, $2, $3, $4, $5)
@@ -23,6 +26,9 @@ SELECT dupeproof_renew_v1($1, $2, $3, $4)
 
 -- name: mark
 SELECT dupeproof_mark_v1($1, $2, $3, $4)
+
+-- name: mark_many
+SELECT dupeproof_mark_v1($1, $2, $3, $4) AS fresh
 
 -- name: unmark
 DELETE FROM dupeproof_marks AS d USING unnest(%s::text[]::uuid[], %s::bytea[]) AS a (key, token)

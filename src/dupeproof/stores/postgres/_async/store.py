@@ -57,8 +57,10 @@ class AsyncPostgresStore:
         return rows.outcomes_of(await self._ask(questions.CLAIM_MANY, rows.claim_columns(requests)), order)
 
     async def finish(self, changes: Sequence[Finish]) -> list[bool]:
+        if len(changes) == 1:
+            return [rows.answer_of(await self._ask(questions.FINISH, rows.finish_values(changes[0])))]
         changes, order = rows.in_order(changes)
-        return rows.answers_of(await self._ask(questions.FINISH, rows.finish_columns(changes)), order)
+        return rows.answers_of(await self._ask(questions.FINISH_MANY, rows.finish_columns(changes)), order)
 
     async def fail(self, changes: Sequence[Fail]) -> list[bool]:
         changes, order = rows.in_order(changes)
@@ -80,10 +82,13 @@ class AsyncPostgresStore:
         return [key in gone for key in keys]
 
     async def mark(self, marks: Sequence[Mark]) -> list[bool]:
+        # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
+        if len(marks) == 1:
+            values = rows.mark_values(marks[0])
+            return [rows.answer_of(await self._ask(questions.MARK, values, repeat=False))]
         first = {mark.key: mark for mark in reversed(marks)}
         columns = rows.mark_columns([first[key] for key in sorted(first)])
-        # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
-        answer = await self._ask(questions.MARK, columns, repeat=False)
+        answer = await self._ask(questions.MARK_MANY, columns, repeat=False)
         new = set(uuids_of(answer.get_value(0, 0)))
         if len(new) == len(marks):
             return [True] * len(marks)

@@ -83,7 +83,7 @@ class Bounded(Connection[tuple[Any, ...]]):
     def ask(self, question: Question, parameters: Sequence[bytes]) -> PGresult:
         """One statement, one answer, with nothing of the driver in between but its binding of libpq."""
         text, types, formats, name = question
-        if self.prepares:
+        if name and self.prepares:
             if name not in self._learned:
                 self.pgconn.send_prepare(name, text, types)
                 self._answer()

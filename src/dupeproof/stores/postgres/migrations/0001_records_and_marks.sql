@@ -2,6 +2,8 @@
 -- Functions carry a version in their name: an older client keeps finding the one it was written for.
 -- All time is the server's. A record with expires_at = infinity is under hold and never purged.
 --
+-- Under one name there is a function for one and, for arrays, one for a batch, which calls the other for what is left
+-- over when the plain cases are dealt with together.
 -- A batch is arrays of equal length, keys in ascending order. Where all elements are the same, one stands for the rest.
 -- Keys are taken in their order, so that two batches cannot wait for each other in a circle.
 --
@@ -163,7 +165,7 @@ BEGIN
 END $$;
 
 -- Many claims. Answers with those that were not won at the first attempt, by their place in the batch.
-CREATE FUNCTION dupeproof_claim_many_v1(
+CREATE FUNCTION dupeproof_claim_v1(
     keys uuid[], tokens bytea[], fingerprints bytea[], namespaces text[],
     leases bigint[], windows bigint[], holds boolean[], limits integer[]
 ) RETURNS TABLE (place integer, verdict text, attempt integer, flag boolean, lease_left bigint, codec text, result bytea)
@@ -227,18 +229,38 @@ BEGIN
     END LOOP;
 END $$;
 
--- The verbs of an owner answer with the places of those that are no longer theirs.
+-- One finish. True while it is theirs.
+CREATE FUNCTION dupeproof_finish_v1(
+    wanted uuid, owner bytea, resolver bytea, span bigint, codec_name text, value bytea
+) RETURNS boolean
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+BEGIN
+    UPDATE dupeproof_records AS d
+    SET state = 'done', finished_at = moment, expires_at = moment + dupeproof_ms_v1(span),
+        purge_from = least(d.purge_from, moment + dupeproof_ms_v1(span)),
+        token = CASE WHEN resolver = '' THEN d.token ELSE resolver END,
+        codec = codec_name, result = value, error = ''
+    WHERE d.key = wanted AND d.token = owner AND d.expires_at > moment
+      AND CASE WHEN resolver = '' THEN d.state = 'running'
+               ELSE d.state IN ('failed', 'dead') OR (d.state = 'running' AND d.lease_until <= moment) END;
+    -- The same finish again, after a lost reply, is still theirs.
+    RETURN FOUND OR (resolver = '' AND EXISTS (
+        SELECT FROM dupeproof_records AS d
+        WHERE d.key = wanted AND d.token = owner AND d.state = 'done' AND d.expires_at > moment));
+END $$;
+
+-- Many verbs of owners. They answer with the places of those that are no longer theirs.
 CREATE FUNCTION dupeproof_finish_v1(
     keys uuid[], tokens bytea[], resolvers bytea[], windows bigint[], codecs text[], results bytea[]
 ) RETURNS SETOF integer
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
-    moment timestamptz := clock_timestamp();
+    moment CONSTANT timestamptz := clock_timestamp();
     closed uuid[];
-    resolver bytea;
-    gone timestamptz;
 BEGIN
-    IF cardinality(keys) > 1 AND resolvers = ARRAY[''::bytea] THEN
+    IF resolvers = ARRAY[''::bytea] THEN
         WITH done AS (
             UPDATE dupeproof_records AS d
             SET state = 'done', finished_at = moment, error = '', (expires_at, purge_from, codec, result) = (
@@ -258,22 +280,11 @@ BEGIN
 
     FOR place IN 1 .. cardinality(keys) LOOP
         CONTINUE WHEN keys[place] = ANY (closed) AND array_position(keys, keys[place]) = place;
-        moment := clock_timestamp();
-        resolver := coalesce(resolvers[place], resolvers[1]);
-        gone := moment + dupeproof_ms_v1(coalesce(windows[place], windows[1]));
-        UPDATE dupeproof_records AS d
-        SET state = 'done', finished_at = moment, expires_at = gone, purge_from = least(d.purge_from, gone),
-            token = CASE WHEN resolver = '' THEN d.token ELSE resolver END,
-            codec = coalesce(codecs[place], codecs[1]), result = results[place], error = ''
-        WHERE d.key = keys[place] AND d.token = tokens[place] AND d.expires_at > moment
-          AND CASE WHEN resolver = '' THEN d.state = 'running'
-                   ELSE d.state IN ('failed', 'dead') OR (d.state = 'running' AND d.lease_until <= moment) END;
-        CONTINUE WHEN FOUND;
-        -- The same finish again, after a lost reply, is still theirs.
-        CONTINUE WHEN resolver = '' AND EXISTS (
-            SELECT FROM dupeproof_records AS d WHERE d.key = keys[place]
-            AND d.token = tokens[place] AND d.state = 'done' AND d.expires_at > moment);
-        RETURN NEXT place;
+        IF NOT dupeproof_finish_v1(
+            keys[place], tokens[place], coalesce(resolvers[place], resolvers[1]),
+            coalesce(windows[place], windows[1]), coalesce(codecs[place], codecs[1]), results[place]) THEN
+            RETURN NEXT place;
+        END IF;
     END LOOP;
 END $$;
 
@@ -352,7 +363,25 @@ BEGIN
     END LOOP;
 END $$;
 
--- Marks. Answers with the keys that were new, of a batch in which each key stands once. Known ones are only read.
+-- One mark. True where it was new. A known one is only read.
+CREATE FUNCTION dupeproof_mark_v1(wanted uuid, span bigint, owner bytea, data bytea) RETURNS boolean
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    moment CONSTANT timestamptz := clock_timestamp();
+BEGIN
+    PERFORM FROM dupeproof_marks AS k WHERE k.key = wanted AND k.expires_at > moment;
+    IF FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO dupeproof_marks AS d (key, expires_at, token, meta)
+    VALUES (wanted, moment + dupeproof_ms_v1(span), nullif(owner, ''), nullif(data, ''))
+    ON CONFLICT (key) DO UPDATE
+    SET expires_at = excluded.expires_at, token = excluded.token, meta = excluded.meta
+    WHERE d.expires_at <= moment;
+    RETURN FOUND;
+END $$;
+
+-- Many marks. Answers with the keys that were new, of a batch in which each key stands once.
 CREATE FUNCTION dupeproof_mark_v1(keys uuid[], windows bigint[], tokens bytea[], metas bytea[]) RETURNS uuid[]
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
