@@ -119,14 +119,11 @@ class SQLiteStore:
     # Each of these has the connection to itself. What is one statement is a transaction of its own.
 
     def _claim(self, connection: sqlite3.Connection, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        # A replay writes nothing, so look without the write lock first.
         now = self._clock()
-        found = [rows.read(connection, request.key) for request in requests]
-        if None not in found:
-            decided = [transitions.claim(*each, now) for each in zip(found, requests, strict=True)]
-            if all(changed is None for _, changed in decided):
-                return [outcome for outcome, _ in decided]
-        elif len(requests) == 1 and rows.add(connection, requests[0], now):
+        known = _only_read(connection, requests, now)
+        if known is not None:
+            return known
+        if len(requests) == 1 and rows.add(connection, requests[0], now):
             waited = self._clock() - now
             if waited <= requests[0].terms.lease * _SHARE_OF_LEASE:
                 return [_FIRST]
@@ -219,6 +216,22 @@ class SQLiteStore:
         with transaction(connection):
             synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
         return Health(store="sqlite", version=sqlite3.sqlite_version, details={"synchronous": synchronous})
+
+
+def _only_read(
+    connection: sqlite3.Connection, requests: Sequence[ClaimRequest], now: int
+) -> list[Outcome] | None:
+    """The outcomes, if none of them takes a write: a replay does not wait for the write lock."""
+    known = []
+    for request in requests:
+        found = rows.read(connection, request.key)
+        if found is None:
+            return None
+        outcome, changed = transitions.claim(found, request, now)
+        if changed is not None:
+            return None
+        known.append(outcome)
+    return known
 
 
 def _claimed(connection: sqlite3.Connection, request: ClaimRequest, now: int) -> Outcome:
