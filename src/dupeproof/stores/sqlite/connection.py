@@ -17,9 +17,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 SCHEMA = files(__package__).joinpath("schema.sql").read_text()
 SYNCHRONOUS = ("normal", "full", "extra")
-_ROOM = ("PRAGMA cache_size = -32768", "PRAGMA wal_autocheckpoint = 8192")
-"""32 MiB of memory and of log. Keys are random, so each touches a page of its own: with the default of 2 and 4 MiB a
-million of them is written through to the file, and read back, over and over."""
+_CACHE = "PRAGMA cache_size = -32768"
+"""32 MiB. Keys are random, so each touches a page of its own; with the default of 2 MiB most are read back first. The
+log stays at its default size: a larger one saves writing pages twice, but every sync of a file that still grows takes
+nearly double the time, and it grows anew in every process."""
 _REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
 _TABLES = (
     "SELECT count(*) FROM sqlite_master WHERE name IN "
@@ -121,8 +122,7 @@ class Database:
         while not self._in_wal_mode(connection, give_up=time.monotonic() > deadline):
             time.sleep(0.01)
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-        for pragma in _ROOM:
-            connection.execute(pragma)
+        connection.execute(_CACHE)
         if connection.execute(_TABLES).fetchone()[0] < SCHEMA.count("CREATE "):
             with transaction(connection):
                 for statement in SCHEMA.split(";\n"):
