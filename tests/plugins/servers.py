@@ -3,8 +3,8 @@
 `redis_url`, `redis_cluster_url`, `redis_sentinel_url`: an empty keyspace for each test.
 `postgres_url`: an empty database for each test; `postgres_module_url`: one for each test file.
 `redis_server`, `redis_cluster`, `redis_sentinel`, `postgres_server`: the shared servers. Do not kill these.
-`own_redis(appendonly=True)`, `own_redis_cluster(replicas=1)`, `own_redis_sentinel()`, `own_postgres()`:
-start a server of the test's own, gone when the test is over.
+`own_redis(appendonly=True)`, `own_redis_cluster(replicas=1)`, `own_redis_sentinel()`, `own_postgres()`,
+`own_pgbouncer(url)`: start a server of the test's own, gone when the test is over.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import pytest
 
 from dupeproof.testing.servers import (
     Given,
+    PgBouncer,
     Postgres,
     Redis,
     RedisCluster,
@@ -144,3 +145,8 @@ def own_redis_sentinel(pytestconfig: pytest.Config) -> Iterator[Callable[..., Re
 @pytest.fixture
 def own_postgres(pytestconfig: pytest.Config) -> Iterator[Callable[..., Postgres]]:
     yield from starter(pytestconfig, Postgres)
+
+
+@pytest.fixture
+def own_pgbouncer(pytestconfig: pytest.Config) -> Iterator[Callable[..., PgBouncer]]:
+    yield from starter(pytestconfig, PgBouncer)

@@ -1,16 +1,16 @@
 """The driver's errors in our words."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import psycopg
 from psycopg import errors as theirs
+from psycopg.pq.abc import PGresult
 
 from dupeproof.errors import StoreUnavailable
 
 SCHEMA_MISSING = (theirs.UndefinedFunction, theirs.UndefinedTable)
 ROLLED_BACK = (theirs.SerializationFailure, theirs.DeadlockDetected)
 """The statement surely did nothing, and can be sent again."""
+NOT_PREPARED = (theirs.InvalidSqlStatementName, theirs.DuplicatePreparedStatement)
+"""A transaction pooler put another connection behind this one than the one that was prepared. Nothing was done."""
 CONNECTION_LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 """The statement may or may not have been carried out; verbs that can be repeated are."""
 
@@ -45,16 +45,16 @@ TIMED_OUT = (Timeout, theirs.ConnectionTimeout)
 """The time allowed is used up, so there is none left to try again in."""
 
 
-@contextmanager
-def translated(shown: str) -> Iterator[None]:
-    try:
-        yield
-    except psycopg.Error as exc:
-        raise StoreUnavailable(
-            f"PostgreSQL at {shown} {_advice(exc)}", refused=isinstance(exc, _REFUSED)
-        ) from exc
-    except OSError as exc:
-        raise StoreUnavailable(f"PostgreSQL at {shown} cannot be reached: {type(exc).__name__}") from exc
+def unavailable(shown: str, exc: psycopg.Error | OSError) -> StoreUnavailable:
+    if isinstance(exc, psycopg.Error):
+        return StoreUnavailable(f"PostgreSQL at {shown} {_advice(exc)}", refused=isinstance(exc, _REFUSED))
+    return StoreUnavailable(f"PostgreSQL at {shown} cannot be reached: {type(exc).__name__}")
+
+
+def error_of(result: PGresult) -> psycopg.Error:
+    """What the server answered, as the driver would have raised it. Without a code the connection is to blame."""
+    error = theirs.error_from_result(result)
+    return error if error.sqlstate else psycopg.OperationalError(str(error))
 
 
 def _advice(exc: psycopg.Error) -> str:

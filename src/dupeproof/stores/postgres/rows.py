@@ -1,84 +1,165 @@
 """Rows of PostgreSQL as values of the contract, and back."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Protocol, TypeVar
+
+from psycopg.pq.abc import PGresult
 
 from dupeproof.core import outcomes
 from dupeproof.core.outcomes import Outcome
-from dupeproof.core.records import ClaimRequest, Fail, Finish, Found, FoundMark, Mark, Record, Release, Renew
+from dupeproof.core.records import (
+    ClaimRequest,
+    Fail,
+    Finish,
+    Found,
+    FoundMark,
+    Mark,
+    Record,
+    Release,
+    Renew,
+    Terms,
+)
 from dupeproof.core.states import State
+from dupeproof.stores.postgres.binary import (
+    bigint,
+    bigint_array,
+    boolean,
+    boolean_array,
+    bytes_array,
+    fields_of,
+    integer,
+    integer_array,
+    text_array,
+    uuid_array,
+)
 
+T = TypeVar("T")
+K = TypeVar("K", bound="Keyed")
 Rows = list[tuple[Any, ...]]
-Columns = list[list[Any]]
+Values = list[bytes]
+_FIRST = outcomes.Won(1)
+_ALONE = (0,)
+_TRUE = boolean(True)
 
 
-def keys_of(items: Iterable[Any]) -> list[str]:
-    """Digests in the form the uuid type reads."""
-    return [item.key.hex() for item in items]
+class Keyed(Protocol):
+    @property
+    def key(self) -> bytes: ...
 
 
-def claim_columns(requests: Sequence[ClaimRequest]) -> Columns:
+def in_order(items: Sequence[K]) -> tuple[Sequence[K], Sequence[int]]:
+    """The items by key, and their places: the functions take keys in ascending order. Equal keys stay as they are."""
+    if len(items) == 1:
+        return items, _ALONE
+    order = sorted(range(len(items)), key=lambda place: items[place].key)
+    return [items[place] for place in order], order
+
+
+def claim_values(request: ClaimRequest) -> Values:
+    return [request.key, request.token, request.fingerprint, *_terms_values(request.terms)]
+
+
+def claim_columns(requests: Sequence[ClaimRequest]) -> Values:
     return [
-        keys_of(requests),
-        [r.token for r in requests],
-        [r.fingerprint for r in requests],
-        [r.terms.namespace for r in requests],
-        [r.terms.lease for r in requests],
-        [r.terms.window for r in requests],
-        [r.terms.hold for r in requests],
-        [r.terms.max_attempts for r in requests],
+        uuid_array([r.key for r in requests]),
+        bytes_array([r.token for r in requests]),
+        bytes_array([r.fingerprint for r in requests]),
+        _shared(text_array, [r.terms.namespace for r in requests]),
+        _shared(bigint_array, [r.terms.lease for r in requests]),
+        _shared(bigint_array, [r.terms.window for r in requests]),
+        _shared(boolean_array, [r.terms.hold for r in requests]),
+        _shared(integer_array, [r.terms.max_attempts for r in requests]),
     ]
 
 
-def finish_columns(changes: Sequence[Finish]) -> Columns:
+def finish_values(change: Finish) -> Values:
     return [
-        keys_of(changes),
-        [c.token for c in changes],
-        [c.resolver for c in changes],
-        [c.window for c in changes],
-        [c.codec for c in changes],
-        [c.result for c in changes],
+        change.key,
+        change.token,
+        change.resolver,
+        bigint(change.window),
+        change.codec.encode(),
+        change.result,
     ]
 
 
-def fail_columns(changes: Sequence[Fail]) -> Columns:
+def finish_columns(changes: Sequence[Finish]) -> Values:
     return [
-        keys_of(changes),
-        [c.token for c in changes],
-        [c.window for c in changes],
-        [c.error for c in changes],
-        [c.dead for c in changes],
+        uuid_array([c.key for c in changes]),
+        bytes_array([c.token for c in changes]),
+        _shared(bytes_array, [c.resolver for c in changes]),
+        _shared(bigint_array, [c.window for c in changes]),
+        _shared(text_array, [c.codec for c in changes]),
+        bytes_array([c.result for c in changes]),
     ]
 
 
-def release_columns(changes: Sequence[Release]) -> Columns:
+def fail_columns(changes: Sequence[Fail]) -> Values:
     return [
-        keys_of(changes),
-        [c.token for c in changes],
-        [c.window for c in changes],
-        [c.reopen for c in changes],
+        uuid_array([c.key for c in changes]),
+        bytes_array([c.token for c in changes]),
+        _shared(bigint_array, [c.window for c in changes]),
+        text_array([c.error for c in changes]),
+        _shared(boolean_array, [c.dead for c in changes]),
     ]
 
 
-def renew_columns(changes: Sequence[Renew]) -> Columns:
+def release_columns(changes: Sequence[Release]) -> Values:
     return [
-        keys_of(changes),
-        [c.token for c in changes],
-        [c.lease for c in changes],
-        [c.window for c in changes],
+        uuid_array([c.key for c in changes]),
+        bytes_array([c.token for c in changes]),
+        _shared(bigint_array, [c.window for c in changes]),
+        _shared(boolean_array, [c.reopen for c in changes]),
     ]
 
 
-def mark_columns(marks: Sequence[Mark]) -> Columns:
-    return [keys_of(marks), [m.window for m in marks], [m.token for m in marks], [m.meta for m in marks]]
+def renew_columns(changes: Sequence[Renew]) -> Values:
+    return [
+        uuid_array([c.key for c in changes]),
+        bytes_array([c.token for c in changes]),
+        _shared(bigint_array, [c.lease for c in changes]),
+        _shared(bigint_array, [c.window for c in changes]),
+    ]
 
 
-def outcomes_of(rows: Rows) -> list[Outcome]:
-    return [_outcome(*row) for _, *row in sorted(rows, key=lambda row: row[0])]
+def mark_values(mark: Mark) -> Values:
+    return [mark.key, bigint(mark.window), mark.token, mark.meta]
 
 
-def answers_of(rows: Rows) -> list[bool]:
-    return [ours for _, ours in sorted(rows)]
+def mark_columns(marks: Sequence[Mark]) -> Values:
+    return [
+        uuid_array([m.key for m in marks]),
+        _shared(bigint_array, [m.window for m in marks]),
+        _shared(bytes_array, [m.token for m in marks]),
+        _shared(bytes_array, [m.meta for m in marks]),
+    ]
+
+
+def outcome_of(result: PGresult) -> Outcome:
+    verdict, *details = fields_of(result.get_value(0, 0) or b"")
+    return _outcome(verdict, *details) if verdict else _FIRST
+
+
+def outcomes_of(result: PGresult, order: Sequence[int]) -> list[Outcome]:
+    """The server tells of those that were not won at the first attempt."""
+    answers: list[Outcome] = [_FIRST] * len(order)
+    for row in range(result.ntuples):
+        place, *details = (result.get_value(row, column) or b"" for column in range(result.nfields))
+        answers[order[_integer(place) - 1]] = _outcome(*details)
+    return answers
+
+
+def answer_of(result: PGresult) -> bool:
+    return result.get_value(0, 0) == _TRUE
+
+
+def answers_of(result: PGresult, order: Sequence[int]) -> list[bool]:
+    """The server tells of those that are no longer theirs."""
+    answers = [True] * len(order)
+    for row in range(result.ntuples):
+        answers[order[_integer(result.get_value(row, 0) or b"") - 1]] = False
+    return answers
 
 
 def found(rows: Rows, keys: Sequence[bytes]) -> list[Found | None]:
@@ -91,20 +172,43 @@ def found_marks(rows: Rows, keys: Sequence[bytes]) -> list[FoundMark | None]:
     return [by_key.get(key) for key in keys]
 
 
-def _outcome(verdict: str, attempt: int, flag: bool, lease_left: int, codec: str, result: bytes) -> Outcome:
+def _shared(array: Callable[[Sequence[T]], bytes], values: list[T]) -> bytes:
+    """One element for all, where they are all the same, as they nearly always are."""
+    same = bool(values) and values.count(values[0]) == len(values)
+    return array(values[:1] if same else values)
+
+
+@lru_cache(1_000)
+def _terms_values(terms: Terms) -> Values:
+    return [
+        terms.namespace.encode(),
+        bigint(terms.lease),
+        bigint(terms.window),
+        boolean(terms.hold),
+        integer(terms.max_attempts),
+    ]
+
+
+def _integer(data: bytes) -> int:
+    return int.from_bytes(data, "big", signed=True)
+
+
+def _outcome(
+    verdict: bytes, attempt: bytes, flag: bytes, lease_left: bytes, codec: bytes, result: bytes
+) -> Outcome:
     match verdict:
-        case "won":
-            return outcomes.Won(attempt, flag)
-        case "done":
-            return outcomes.Done(bytes(result), codec, attempt)
-        case "busy":
-            return outcomes.Busy(lease_left)
-        case "mismatch":
+        case b"done":
+            return outcomes.Done(result, codec.decode(), _integer(attempt))
+        case b"won":
+            return outcomes.Won(_integer(attempt), flag == _TRUE)
+        case b"busy":
+            return outcomes.Busy(_integer(lease_left))
+        case b"mismatch":
             return outcomes.Mismatch()
-        case "held":
-            return outcomes.Held(attempt)
-        case "dead":
-            return outcomes.Dead(attempt, flag)
+        case b"held":
+            return outcomes.Held(_integer(attempt))
+        case b"dead":
+            return outcomes.Dead(_integer(attempt), flag == _TRUE)
     raise AssertionError(f"dupeproof_claim_v1 gave the unknown verdict {verdict!r}")
 
 

@@ -1,27 +1,34 @@
 -- The statements the store sends: one per verb and batch, each a transaction of its own, so that a transaction
--- pooler may put any connection behind any of them. Digests travel as hex text, the form the uuid type reads.
+-- pooler may put any connection behind any of them. Those with $1 are on the hot path, see questions.py; for the
+-- others, which go through the driver's cursor, digests travel as hex text, the form the uuid type reads.
 
 -- name: claim
+SELECT dupeproof_claim_v1($1, $2, $3, $4, $5, $6, $7, $8)
+
+-- name: claim_many
 SELECT place, verdict, attempt, flag, lease_left, codec, result
-FROM dupeproof_claim_v1(%s::text[]::uuid[], %s::bytea[], %s::bytea[], %s::text[],
-                        %s::bigint[], %s::bigint[], %s::boolean[], %s::integer[])
+FROM dupeproof_claim_v1($1, $2, $3, $4, $5, $6, $7, $8)
 
 -- name: finish
-SELECT place, ours
-FROM dupeproof_finish_v1(%s::text[]::uuid[], %s::bytea[], %s::bytea[], %s::bigint[], %s::text[], %s::bytea[])
+SELECT dupeproof_finish_v1($1, $2, $3, $4, $5, $6)
+
+-- name: finish_many
+SELECT dupeproof_finish_v1($1, $2, $3, $4, $5, $6) AS place
 
 -- name: fail
-SELECT place, ours
-FROM dupeproof_fail_v1(%s::text[]::uuid[], %s::bytea[], %s::bigint[], %s::text[], %s::boolean[])
+SELECT dupeproof_fail_v1($1, $2, $3, $4, $5)
 
 -- name: release
-SELECT place, ours FROM dupeproof_release_v1(%s::text[]::uuid[], %s::bytea[], %s::bigint[], %s::boolean[])
+SELECT dupeproof_release_v1($1, $2, $3, $4)
 
 -- name: renew
-SELECT place, ours FROM dupeproof_renew_v1(%s::text[]::uuid[], %s::bytea[], %s::bigint[], %s::bigint[])
+SELECT dupeproof_renew_v1($1, $2, $3, $4)
 
 -- name: mark
-SELECT dupeproof_mark_v1(%s::text[]::uuid[], %s::bigint[], %s::bytea[], %s::bytea[])
+SELECT dupeproof_mark_v1($1, $2, $3, $4)
+
+-- name: mark_many
+SELECT dupeproof_mark_v1($1, $2, $3, $4) AS fresh
 
 -- name: unmark
 DELETE FROM dupeproof_marks AS d USING unnest(%s::text[]::uuid[], %s::bytea[]) AS a (key, token)
@@ -54,18 +61,24 @@ SELECT key FROM marks WHERE expires_at > clock_timestamp()
 UNION
 SELECT key FROM records WHERE expires_at > clock_timestamp()
 
--- The time in a subquery is read once, so that the index on expires_at can be used; a volatile function in the
--- condition itself would be asked again for every row of the whole index.
+-- The time in a subquery is read once, so that the index on time can be used; a volatile function in the
+-- condition itself would be asked again for every row of the whole index. Rows are locked first, passing over those
+-- that somebody else has locked: a purge waits for nobody, so it cannot be part of a deadlock.
 -- name: purge_marks
-WITH gone AS (SELECT key FROM dupeproof_marks WHERE expires_at <= (SELECT clock_timestamp())
-              ORDER BY expires_at LIMIT %s FOR UPDATE SKIP LOCKED),
-     removed AS (DELETE FROM dupeproof_marks AS d USING gone WHERE d.key = gone.key RETURNING 1)
+WITH removed AS (
+    DELETE FROM dupeproof_marks WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM dupeproof_marks WHERE expires_at <= (SELECT clock_timestamp())
+        ORDER BY expires_at LIMIT %s FOR UPDATE SKIP LOCKED))
+    RETURNING 1)
 SELECT count(*) FROM removed
 
 -- name: purge_records
-WITH gone AS (SELECT key FROM dupeproof_records WHERE expires_at <= (SELECT clock_timestamp())
-              ORDER BY expires_at LIMIT %s FOR UPDATE SKIP LOCKED),
-     removed AS (DELETE FROM dupeproof_records AS d USING gone WHERE d.key = gone.key RETURNING 1)
+WITH removed AS (
+    DELETE FROM dupeproof_records WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM dupeproof_records
+        WHERE purge_from <= (SELECT clock_timestamp()) AND expires_at <= (SELECT clock_timestamp())
+        ORDER BY purge_from LIMIT %s FOR UPDATE SKIP LOCKED))
+    RETURNING 1)
 SELECT count(*) FROM removed
 
 -- Sorted, so that two batches cannot wait for each other in a circle. A row with epoch -1 has met no number yet.

@@ -4,21 +4,28 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from dupeproof.errors import ConfigError, StoreUnavailable
 
 SEQUENCES = files(__package__).joinpath("sequences.sql").read_text()
 SCHEMA = files(__package__).joinpath("schema.sql").read_text() + "\n" + SEQUENCES
+P = ParamSpec("P")
+R = TypeVar("R")
 SYNCHRONOUS = ("normal", "full", "extra")
+_CACHE = "PRAGMA cache_size = -32768"
+"""32 MiB. Keys are random, so each touches a page of its own; with the default of 2 MiB most are read back first. The
+log stays at its default size: a larger one saves writing pages twice, but every sync of a file that still grows takes
+nearly double the time, and it grows anew in every process."""
 _REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
 _TABLES = (
     "SELECT count(*) FROM sqlite_master WHERE name IN "
-    "('dupeproof_records', 'dupeproof_records_expiry', 'dupeproof_marks', 'dupeproof_marks_expiry', "
+    "('dupeproof_records', 'dupeproof_records_purge', 'dupeproof_marks', 'dupeproof_marks_expiry', "
     "'dupeproof_sequences')"
 )
 _inherited: list[sqlite3.Connection | None] = []
@@ -47,26 +54,27 @@ class Database:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def run(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Call `work` with the connection, which nobody else uses meanwhile."""
         if self._pid != os.getpid():
             _inherited.append(self._connection)
             self._start()
         if not self._lock.acquire(timeout=self._timeout):
             raise StoreUnavailable(f"{self.path}: other threads kept the database for {self._timeout:g} s")
         try:
-            with self._translated():
-                if self._connection is None:
-                    self._connection = self._open()
-                yield self._connection
+            if self._connection is None:
+                self._connection = self._open()
+            elif self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")  # left by a call that was interrupted between two steps
+            return work(self._connection, *args, **kwargs)
+        except sqlite3.Error as exc:
+            raise StoreUnavailable(
+                f"{self.path}: {_advice(exc, self._timeout)}", refused=_refused(exc)
+            ) from exc
         finally:
             self._lock.release()
-
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, the write lock taken first, so that nothing read in it can be outdated."""
-        with self.reading() as connection, _transaction(connection):
-            yield connection
 
     def close(self) -> None:
         if self._pid == os.getpid():
@@ -116,8 +124,9 @@ class Database:
         while not self._in_wal_mode(connection, give_up=time.monotonic() > deadline):
             time.sleep(0.01)
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        connection.execute(_CACHE)
         if connection.execute(_TABLES).fetchone()[0] < SCHEMA.count("CREATE "):
-            with _transaction(connection):
+            with transaction(connection):
                 for statement in SCHEMA.split(";\n"):
                     connection.execute(statement)
 
@@ -131,16 +140,6 @@ class Database:
         if mode != "wal":
             raise StoreUnavailable(f"{self.path}: SQLite cannot use WAL here; put the file on a local disk")
         return True
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as exc:
-            refused = getattr(exc, "sqlite_errorcode", 0) & 0xFF in _REFUSED or isinstance(
-                exc, sqlite3.DataError
-            )
-            raise StoreUnavailable(f"{self.path}: {_advice(exc, self._timeout)}", refused=refused) from exc
 
 
 _databases: WeakValueDictionary[int, Database] = WeakValueDictionary()
@@ -161,9 +160,8 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")  # left by a call that was interrupted between two steps
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """The write lock is taken first, so that nothing read inside can be outdated."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -172,6 +170,10 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _refused(exc: sqlite3.Error) -> bool:
+    return getattr(exc, "sqlite_errorcode", 0) & 0xFF in _REFUSED or isinstance(exc, sqlite3.DataError)
 
 
 def _advice(exc: sqlite3.Error, timeout: float) -> str:

@@ -10,12 +10,13 @@ CREATE TABLE IF NOT EXISTS dupeproof_records (
     lease_until INTEGER NOT NULL,
     finished_at INTEGER NOT NULL,
     expires_at  INTEGER NOT NULL,
+    purge_from  INTEGER NOT NULL, -- never later than expires_at; a finish leaves it alone, and with it the index
     codec       TEXT    NOT NULL,
     error       TEXT    NOT NULL,
     result      BLOB    NOT NULL
-);
+) WITHOUT ROWID;
 
-CREATE INDEX IF NOT EXISTS dupeproof_records_expiry ON dupeproof_records (expires_at) WHERE expires_at > 0;
+CREATE INDEX IF NOT EXISTS dupeproof_records_purge ON dupeproof_records (purge_from) WHERE purge_from > 0;
 
 CREATE TABLE IF NOT EXISTS dupeproof_marks (
     key        BLOB    NOT NULL PRIMARY KEY,

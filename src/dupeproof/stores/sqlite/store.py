@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from dupeproof.core import transitions
 from dupeproof.core.clock import Clock, system_clock
-from dupeproof.core.outcomes import Outcome
+from dupeproof.core.outcomes import Outcome, Won
 from dupeproof.core.records import (
     ClaimRequest,
     Fail,
@@ -23,17 +23,16 @@ from dupeproof.core.records import (
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
-from dupeproof.stores.sqlite import sequences
-from dupeproof.stores.sqlite.connection import SCHEMA, Database
+from dupeproof.stores.sqlite import rows, sequences
+from dupeproof.stores.sqlite.connection import SCHEMA, Database, transaction
 
 Change = TypeVar("Change", Finish, Fail, Release, Renew)
+T = TypeVar("T")
+R = TypeVar("R")
+_FIRST = Won(1)
+_SHARE_OF_LEASE = 0.1
+"""How much of a lease may be lost to waiting for the write lock."""
 
-_READ = (
-    "SELECT state, token, attempt, fingerprint, namespace, hold, created_at, lease_until, finished_at, expires_at, "
-    "codec, error, result FROM dupeproof_records WHERE key = ?"
-)
-_WRITE = "REPLACE INTO dupeproof_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_REMOVE = "DELETE FROM dupeproof_records WHERE key = ?"
 _READ_MARK = "SELECT meta, expires_at FROM dupeproof_marks WHERE key = ? AND expires_at > ?"
 _MARK = (
     "INSERT INTO dupeproof_marks (key, expires_at, token, meta) VALUES (?, ?, ?, ?) "
@@ -47,8 +46,8 @@ _PURGE_MARKS = (
     "(SELECT key FROM dupeproof_marks WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)"
 )
 _PURGE_RECORDS = (
-    "DELETE FROM dupeproof_records WHERE rowid IN "
-    "(SELECT rowid FROM dupeproof_records WHERE expires_at > 0 AND expires_at <= ? ORDER BY expires_at LIMIT ?)"
+    "DELETE FROM dupeproof_records WHERE key IN (SELECT key FROM dupeproof_records "
+    "WHERE purge_from > 0 AND purge_from <= ? AND expires_at <= ? ORDER BY purge_from LIMIT ?)"
 )
 _COUNT_RECORDS = """
     SELECT CASE WHEN expires_at > 0 AND expires_at <= :now THEN 'free'
@@ -76,117 +75,52 @@ class SQLiteStore:
         self.timeout = timeout
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        # A replay changes nothing, so look without the write lock first and come back only to write.
-        with self._database.reading() as connection:
-            now = self._clock()
-            decided = [
-                transitions.claim(_read(connection, request.key), request, now) for request in requests
-            ]
-        if all(changed is None for _, changed in decided):
-            return [outcome for outcome, _ in decided]
-        outcomes = []
-        with self._database.writing() as connection:
-            now = self._clock()
-            for request in requests:
-                outcome, changed = transitions.claim(_read(connection, request.key), request, now)
-                outcomes.append(outcome)
-                if changed is not None:
-                    _write(connection, request.key, changed)
-        return outcomes
+        return self._database.run(self._claim, requests)
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return self._apply(transitions.finish, changes)
+        return self._database.run(self._finish, changes)
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return self._apply(transitions.fail, changes)
+        return self._database.run(self._apply, transitions.fail, changes)
 
     def release(self, changes: Sequence[Release]) -> list[bool]:
-        return self._apply(transitions.release, changes)
+        return self._database.run(self._apply, transitions.release, changes)
 
     def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return self._apply(transitions.renew, changes)
+        return self._database.run(self._apply, transitions.renew, changes)
 
     def get(self, keys: Sequence[bytes]) -> list[Found | None]:
-        with self._database.reading() as connection:
-            now = self._clock()
-            found = [_read(connection, key) for key in keys]
-        return [
-            None if record is None or record.situation(now) is State.FREE else Found(record, now)
-            for record in found
-        ]
+        return self._database.run(self._get, keys)
 
     def forget(self, keys: Sequence[bytes]) -> list[bool]:
-        answers = []
-        with self._database.writing() as connection:
-            now = self._clock()
-            for key in keys:
-                record = _read(connection, key)
-                connection.execute(_REMOVE, (key,))
-                mark = connection.execute(_REMOVE_MARK, (key,)).fetchone()
-                answers.append(
-                    (record is not None and record.situation(now) is not State.FREE)
-                    or (mark is not None and mark[0] > now)
-                )
-        return answers
+        return self._database.run(self._forget, keys)
 
     def mark(self, marks: Sequence[Mark]) -> list[bool]:
-        with self._database.reading() as connection:
-            now = self._clock()
-            if all(connection.execute(_READ_MARK, (mark.key, now)).fetchone() for mark in marks):
-                return [False] * len(marks)
-        with self._database.writing() as connection:
-            now = self._clock()
-            return [
-                connection.execute(_MARK, (m.key, now + m.window, m.token, m.meta, now)).rowcount == 1
-                for m in marks
-            ]
+        return self._database.run(self._mark, marks)
 
     def unmark(self, marks: Sequence[Mark]) -> list[bool]:
-        with self._database.writing() as connection:
-            now = self._clock()
-            return [connection.execute(_UNMARK, (m.key, m.token, now)).rowcount == 1 for m in marks]
+        return self._database.run(self._unmark, marks)
 
     def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
-        with self._database.reading() as connection:
-            now = self._clock()
-            rows = [connection.execute(_READ_MARK, (key, now)).fetchone() for key in keys]
-        return [None if row is None else FoundMark(*row) for row in rows]
+        return self._database.run(self._marks, keys)
 
     def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
-        with self._database.writing() as connection:
-            return sequences.advance(connection, numbers)
+        return self._database.run(_in_transaction(sequences.advance), numbers)
 
     def retire(self, keys: Sequence[bytes]) -> list[bool]:
-        with self._database.writing() as connection:
-            return sequences.retire(connection, keys)
+        return self._database.run(_in_transaction(sequences.retire), keys)
 
     def sequences(self) -> SequenceStats:
-        with self._database.reading() as connection:
-            return sequences.stats(connection)
+        return self._database.run(sequences.stats)
 
     def purge(self, limit: int) -> int:
-        with self._database.writing() as connection:
-            now = self._clock()
-            gone = connection.execute(_PURGE_MARKS, (now, limit)).rowcount
-            if gone < limit:
-                gone += connection.execute(_PURGE_RECORDS, (now, limit - gone)).rowcount
-        return gone
+        return self._database.run(self._purge, limit)
 
     def stats(self) -> Stats:
-        with self._database.reading() as connection:
-            now = self._clock()
-            records: dict[str, int] = dict(connection.execute(_COUNT_RECORDS, {"now": now}).fetchall())
-            live, marks = connection.execute(_COUNT_MARKS, (now,)).fetchone()
-            size = connection.execute(
-                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-            ).fetchone()[0]
-        expired = records.pop(State.FREE, 0) + marks - live
-        return Stats(marks=live, records=records, expired=expired, bytes=size)
+        return self._database.run(self._stats)
 
     def check(self) -> Health:
-        with self._database.writing() as connection:
-            synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
-        return Health(store="sqlite", version=sqlite3.sqlite_version, details={"synchronous": synchronous})
+        return self._database.run(self._check)
 
     def schema(self) -> str:
         return SCHEMA
@@ -194,65 +128,155 @@ class SQLiteStore:
     def close(self) -> None:
         self._database.close()
 
-    def _apply(
-        self, decide: Callable[[Record | None, Change, int], Record | None], changes: Sequence[Change]
-    ) -> list[bool]:
-        answers = []
-        with self._database.writing() as connection:
+    # Each of these has the connection to itself. What is one statement is a transaction of its own.
+
+    def _claim(self, connection: sqlite3.Connection, requests: Sequence[ClaimRequest]) -> list[Outcome]:
+        now = self._clock()
+        known = _only_read(connection, requests, now)
+        if known is not None:
+            return known
+        if len(requests) == 1 and rows.add(connection, requests[0], now):
+            waited = self._clock() - now
+            if waited <= requests[0].terms.lease * _SHARE_OF_LEASE:
+                return [_FIRST]
+            # The lease began before the wait for the lock; claimed again below, it begins anew.
+        with transaction(connection):
             now = self._clock()
-            for change in changes:
-                record = decide(_read(connection, change.key), change, now)
-                answers.append(record is not None)
-                if record is not None:
-                    _write(connection, change.key, record)
+            return [_claimed(connection, request, now) for request in requests]
+
+    def _finish(self, connection: sqlite3.Connection, changes: Sequence[Finish]) -> list[bool]:
+        if len(changes) == 1 and rows.close(connection, changes[0], self._clock()):
+            return [True]
+        with transaction(connection):
+            now = self._clock()
+            return [
+                rows.close(connection, change, now) or _applied(connection, transitions.finish, change, now)
+                for change in changes
+            ]
+
+    def _apply(
+        self,
+        connection: sqlite3.Connection,
+        decide: Callable[[Record | None, Change, int], Record | None],
+        changes: Sequence[Change],
+    ) -> list[bool]:
+        with transaction(connection):
+            now = self._clock()
+            return [_applied(connection, decide, change, now) for change in changes]
+
+    def _get(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> list[Found | None]:
+        now = self._clock()
+        found = [rows.read(connection, key) for key in keys]
+        return [
+            Found(record, now) if record and record.situation(now) is not State.FREE else None
+            for record in found
+        ]
+
+    def _forget(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> list[bool]:
+        answers = []
+        with transaction(connection):
+            now = self._clock()
+            for key in keys:
+                record = rows.read(connection, key)
+                rows.remove(connection, key)
+                mark = connection.execute(_REMOVE_MARK, (key,)).fetchone()
+                answers.append(
+                    (record is not None and record.situation(now) is not State.FREE)
+                    or (mark is not None and mark[0] > now)
+                )
         return answers
 
+    def _mark(self, connection: sqlite3.Connection, marks: Sequence[Mark]) -> list[bool]:
+        now = self._clock()
+        if all(connection.execute(_READ_MARK, (mark.key, now)).fetchone() for mark in marks):
+            return [False] * len(marks)
+        if len(marks) == 1:
+            return [_marked(connection, marks[0], now)]
+        with transaction(connection):
+            now = self._clock()
+            return [_marked(connection, mark, now) for mark in marks]
 
-def _read(connection: sqlite3.Connection, key: bytes) -> Record | None:
-    row = connection.execute(_READ, (key,)).fetchone()
-    if row is None:
-        return None
-    (
-        state, token, attempt, fingerprint, namespace, hold, created_at, lease_until, finished_at, expires_at,
-        codec, error, result,
-    ) = row  # fmt: skip
-    return Record(
-        state=State(state),
-        token=token,
-        attempt=attempt,
-        fingerprint=fingerprint,
-        namespace=namespace,
-        hold=bool(hold),
-        created_at=created_at,
-        lease_until=lease_until,
-        finished_at=finished_at,
-        expires_at=expires_at,
-        codec=codec,
-        error=error,
-        result=result,
-    )
+    def _unmark(self, connection: sqlite3.Connection, marks: Sequence[Mark]) -> list[bool]:
+        with transaction(connection):
+            now = self._clock()
+            return [connection.execute(_UNMARK, (m.key, m.token, now)).rowcount == 1 for m in marks]
+
+    def _marks(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> list[FoundMark | None]:
+        now = self._clock()
+        found = [connection.execute(_READ_MARK, (key, now)).fetchone() for key in keys]
+        return [None if row is None else FoundMark(*row) for row in found]
+
+    def _purge(self, connection: sqlite3.Connection, limit: int) -> int:
+        with transaction(connection):
+            now = self._clock()
+            gone = connection.execute(_PURGE_MARKS, (now, limit)).rowcount
+            if gone < limit:
+                gone += connection.execute(_PURGE_RECORDS, (now, now, limit - gone)).rowcount
+        return gone
+
+    def _stats(self, connection: sqlite3.Connection) -> Stats:
+        now = self._clock()
+        records: dict[str, int] = dict(connection.execute(_COUNT_RECORDS, {"now": now}).fetchall())
+        live, marks = connection.execute(_COUNT_MARKS, (now,)).fetchone()
+        size = connection.execute(
+            "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+        ).fetchone()[0]
+        expired = records.pop(State.FREE, 0) + marks - live
+        return Stats(marks=live, records=records, expired=expired, bytes=size)
+
+    def _check(self, connection: sqlite3.Connection) -> Health:
+        with transaction(connection):
+            synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
+        return Health(store="sqlite", version=sqlite3.sqlite_version, details={"synchronous": synchronous})
 
 
-def _write(connection: sqlite3.Connection, key: bytes, record: Record) -> None:
-    if record.attempt == 0:
-        connection.execute(_REMOVE, (key,))
-        return
-    connection.execute(
-        _WRITE,
-        (
-            key,
-            str(record.state),
-            record.token,
-            record.attempt,
-            record.fingerprint,
-            record.namespace,
-            record.hold,
-            record.created_at,
-            record.lease_until,
-            record.finished_at,
-            record.expires_at,
-            record.codec,
-            record.error,
-            record.result,
-        ),
-    )
+def _only_read(
+    connection: sqlite3.Connection, requests: Sequence[ClaimRequest], now: int
+) -> list[Outcome] | None:
+    """The outcomes, if none of them takes a write: a replay does not wait for the write lock."""
+    known = []
+    for request in requests:
+        found = rows.read(connection, request.key)
+        if found is None:
+            return None
+        outcome, changed = transitions.claim(found, request, now)
+        if changed is not None:
+            return None
+        known.append(outcome)
+    return known
+
+
+def _claimed(connection: sqlite3.Connection, request: ClaimRequest, now: int) -> Outcome:
+    if rows.add(connection, request, now):
+        return _FIRST
+    outcome, changed = transitions.claim(rows.read(connection, request.key), request, now)
+    if changed is not None:
+        rows.write(connection, request.key, changed)
+    return outcome
+
+
+def _applied(
+    connection: sqlite3.Connection,
+    decide: Callable[[Record | None, Change, int], Record | None],
+    change: Change,
+    now: int,
+) -> bool:
+    record = decide(rows.read(connection, change.key), change, now)
+    if record is not None:
+        rows.write(connection, change.key, record)
+    return record is not None
+
+
+def _marked(connection: sqlite3.Connection, mark: Mark, now: int) -> bool:
+    values = (mark.key, now + mark.window, mark.token, mark.meta, now)
+    return connection.execute(_MARK, values).rowcount == 1
+
+
+def _in_transaction(
+    work: Callable[[sqlite3.Connection, T], R],
+) -> Callable[[sqlite3.Connection, T], R]:
+    def within(connection: sqlite3.Connection, item: T) -> R:
+        with transaction(connection):
+            return work(connection, item)
+
+    return within

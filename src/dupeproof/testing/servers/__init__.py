@@ -12,12 +12,14 @@ from .cluster import RedisCluster
 from .given import Given
 from .group import ServerGroup
 from .install import ServerMissing, ensure
+from .pgbouncer import PgBouncer
 from .postgres import Postgres
 from .redis import Redis
 from .sentinel import RedisSentinel
 
 __all__ = [
     "Given",
+    "PgBouncer",
     "Postgres",
     "ProcessServer",
     "Redis",

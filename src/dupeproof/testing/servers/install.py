@@ -43,6 +43,7 @@ SERVERS: dict[str, Wanted] = {
         # Debian keeps several versions side by side and puts none of their server programs on PATH.
         folders=("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin"),
     ),
+    "pgbouncer": Wanted(packages=("pgbouncer",), binaries=("pgbouncer",)),
 }
 
 

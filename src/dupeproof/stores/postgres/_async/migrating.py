@@ -1,5 +1,6 @@
 """Bringing the schema up to date, on any connection: the store's own, or the caller's."""
 
+from collections.abc import Callable
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -8,15 +9,20 @@ from psycopg.rows import tuple_row
 from dupeproof.stores.postgres import migrations
 
 
-async def migrate(connection: AsyncConnection[Any]) -> list[int]:
-    """The versions that were applied now, in one transaction; inside that of the caller where there is one."""
+async def migrate(connection: AsyncConnection[Any], begin: Callable[[], None] = lambda: None) -> list[int]:
+    """The versions that were applied now, in one transaction; inside that of the caller where there is one.
+
+    `begin` is called before each step that may take its time.
+    """
     async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(migrations.LOCK)
-        await cursor.execute(migrations.CREATE_LEDGER)
+        for step in (migrations.LOCK, migrations.CREATE_LEDGER):
+            begin()
+            await cursor.execute(step)
         await cursor.execute(migrations.APPLIED)
         applied = {version for (version,) in await cursor.fetchall()}
         missing = [each for each in migrations.migrations() if each.version not in applied]
         for migration in missing:
+            begin()
             await cursor.execute(migration.text)
             await cursor.execute(migrations.RECORD, [migration.version, migration.name])
         return [migration.version for migration in missing]

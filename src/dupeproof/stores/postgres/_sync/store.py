@@ -5,6 +5,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import psycopg
+from psycopg.pq.abc import PGresult
+
 from dupeproof.core.outcomes import Outcome
 from dupeproof.core.records import (
     ClaimRequest,
@@ -22,21 +25,25 @@ from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores._sync.runtime import PerHome
-from dupeproof.stores.postgres import migrations, rows
+from dupeproof.stores.postgres import migrations, questions, rows
 from dupeproof.stores.postgres._sync import sequences
+from dupeproof.stores.postgres._sync.connection import Bounded, Rows
 from dupeproof.stores.postgres._sync.migrating import migrate
-from dupeproof.stores.postgres._sync.pool import Bounded, Pool, execute
+from dupeproof.stores.postgres._sync.pool import Pool
+from dupeproof.stores.postgres.binary import uuids_of
 from dupeproof.stores.postgres.faults import (
     CONNECTION_LOST,
+    NOT_PREPARED,
     ROLLED_BACK,
     SCHEMA_MISSING,
     TIMED_OUT,
-    translated,
+    unavailable,
 )
 from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Target
 
 R = TypeVar("R")
+T = TypeVar("T")
 _TRIES = 5
 
 
@@ -48,19 +55,28 @@ class PostgresStore:
         self._pools = PerHome(lambda: Pool(target), Pool.close)
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        return rows.outcomes_of(self._run("claim", rows.claim_columns(requests)))
+        if len(requests) == 1:
+            return [rows.outcome_of(self._ask(questions.CLAIM, rows.claim_values(requests[0])))]
+        requests, order = rows.in_order(requests)
+        return rows.outcomes_of(self._ask(questions.CLAIM_MANY, rows.claim_columns(requests)), order)
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return rows.answers_of(self._run("finish", rows.finish_columns(changes)))
+        if len(changes) == 1:
+            return [rows.answer_of(self._ask(questions.FINISH, rows.finish_values(changes[0])))]
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(self._ask(questions.FINISH_MANY, rows.finish_columns(changes)), order)
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return rows.answers_of(self._run("fail", rows.fail_columns(changes)))
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(self._ask(questions.FAIL, rows.fail_columns(changes)), order)
 
     def release(self, changes: Sequence[Release]) -> list[bool]:
-        return rows.answers_of(self._run("release", rows.release_columns(changes)))
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(self._ask(questions.RELEASE, rows.release_columns(changes)), order)
 
     def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return rows.answers_of(self._run("renew", rows.renew_columns(changes)))
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(self._ask(questions.RENEW, rows.renew_columns(changes)), order)
 
     def get(self, keys: Sequence[bytes]) -> list[Found | None]:
         return rows.found(self._run("get", [[key.hex() for key in keys]]), keys)
@@ -70,9 +86,16 @@ class PostgresStore:
         return [key in gone for key in keys]
 
     def mark(self, marks: Sequence[Mark]) -> list[bool]:
-        first = list({mark.key: mark for mark in reversed(marks)}.values())
         # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
-        new = {row[0].bytes for row in self._run("mark", rows.mark_columns(first), repeat=False)}
+        if len(marks) == 1:
+            values = rows.mark_values(marks[0])
+            return [rows.answer_of(self._ask(questions.MARK, values, repeat=False))]
+        first = {mark.key: mark for mark in reversed(marks)}
+        columns = rows.mark_columns([first[key] for key in sorted(first)])
+        answer = self._ask(questions.MARK_MANY, columns, repeat=False)
+        new = set(uuids_of(answer.get_value(0, 0)))
+        if len(new) == len(marks):
+            return [True] * len(marks)
         answers = []
         for mark in marks:
             answers.append(mark.key in new)
@@ -80,7 +103,7 @@ class PostgresStore:
         return answers
 
     def unmark(self, marks: Sequence[Mark]) -> list[bool]:
-        columns = [rows.keys_of(marks), [mark.token for mark in marks]]
+        columns = [[mark.key.hex() for mark in marks], [mark.token for mark in marks]]
         gone = {row[0].bytes for row in self._run("unmark", columns)}
         return [mark.key in gone for mark in marks]
 
@@ -88,12 +111,8 @@ class PostgresStore:
         return rows.found_marks(self._run("marks", [[key.hex() for key in keys]]), keys)
 
     def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
-        def decided(connection: Bounded) -> list[Verdict]:
-            with connection.transaction():
-                return sequences.advance(connection, numbers)
-
-        # Not repeated after a lost reply, for the same reason as a mark.
-        return self._tried(decided, repeat=False) if numbers else []
+        # Not repeated after a lost reply: the second try would find the first one's numbers and call them duplicates.
+        return self._said(_advanced, numbers, (), repeat=False) if numbers else []
 
     def retire(self, keys: Sequence[bytes]) -> list[bool]:
         gone = {row[0].bytes for row in self._run("retire", [[key.hex() for key in keys]])}
@@ -133,37 +152,67 @@ class PostgresStore:
 
     def migrate(self) -> list[int]:
         """Bring the schema up to date; the versions that were applied now."""
-        with translated(self._target.shown):
-            # Each statement has the whole time: others may be making the schema, one after the other.
-            with self._pools.get().connection(self._target.timeout) as connection:
-                connection.limit = self._target.timeout
-                return migrate(connection)
+        try:
+            return self._migrate()
+        except (psycopg.Error, OSError) as exc:
+            raise unavailable(self._target.shown, exc) from exc
 
     def close(self) -> None:
         pool = self._pools.take()
         if pool is not None:
             pool.close()
 
-    def _run(
-        self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True
-    ) -> list[tuple[Any, ...]]:
-        def executed(connection: Bounded) -> list[tuple[Any, ...]]:
-            return execute(connection, statement(name), parameters)
+    def _migrate(self) -> list[int]:
+        pool = self._pools.get()
+        connection = pool.take(self._deadline())
 
-        return self._tried(executed, repeat=repeat)
+        def begin() -> None:
+            # Each step has the whole time: others may be making the schema, one after the other.
+            connection.deadline = self._deadline()
 
-    def _tried(self, work: Callable[[Bounded], R], *, repeat: bool) -> R:
-        deadline = time.monotonic() + self._target.timeout
-        with translated(self._target.shown):
+        try:
+            return migrate(connection, begin)
+        finally:
+            pool.give(connection)
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._target.timeout
+
+    def _ask(
+        self, question: questions.Question, columns: Sequence[bytes], *, repeat: bool = True
+    ) -> PGresult:
+        return self._said(Bounded.ask, question, columns, repeat=repeat)
+
+    def _run(self, name: str, parameters: Sequence[Any] = ()) -> Rows:
+        return self._said(Bounded.execute_all, statement(name), parameters)
+
+    def _said(
+        self,
+        say: Callable[[Bounded, T, Sequence[Any]], R],
+        what: T,
+        parameters: Sequence[Any],
+        *,
+        repeat: bool = True,
+    ) -> R:
+        deadline = self._deadline()
+        try:
             for tries in range(1, _TRIES + 1):
+                pool = self._pools.get()
                 try:
-                    with self._pools.get().connection(deadline - time.monotonic()) as connection:
-                        return work(connection)
+                    connection = pool.take(deadline)
+                    try:
+                        return say(connection, what, parameters)
+                    finally:
+                        pool.give(connection)
                 except SCHEMA_MISSING:
                     if tries == _TRIES:
                         raise
-                    self.migrate()
-                    deadline = time.monotonic() + self._target.timeout
+                    self._migrate()
+                    deadline = self._deadline()
+                except NOT_PREPARED:
+                    pool.prepares = False
+                    if tries == _TRIES:
+                        raise
                 except TIMED_OUT:
                     raise
                 except ROLLED_BACK:
@@ -173,4 +222,11 @@ class PostgresStore:
                     # Once more, on a new connection: the server may have been restarted since the last call.
                     if not repeat or tries > 1:
                         raise
-            raise AssertionError
+        except (psycopg.Error, OSError) as exc:
+            raise unavailable(self._target.shown, exc) from exc
+        raise AssertionError
+
+
+def _advanced(connection: Bounded, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:
+    with connection.transaction():
+        return sequences.advance(connection, numbers)

@@ -1,0 +1,26 @@
+# No twin: a thread waits in the system call here, a task in its loop in the async counterpart.
+"""Waiting for the socket of a connection, for threads."""
+
+import select
+import time
+
+from dupeproof.stores.postgres.faults import Timeout
+
+
+class Watch:
+    """The socket of one connection."""
+
+    def __init__(self, fileno: int) -> None:
+        self._reading = select.poll()
+        self._reading.register(fileno, select.POLLIN)
+        self._either = select.poll()
+        self._either.register(fileno, select.POLLIN | select.POLLOUT)
+
+    def readable(self) -> bool:
+        return bool(self._reading.poll(0))
+
+    def wait(self, deadline: float, *, writing: bool = False) -> None:
+        """Until there is something to read or, if `writing`, room to write. Raises `Timeout`."""
+        poller = self._either if writing else self._reading
+        if not poller.poll(max(0.0, deadline - time.monotonic()) * 1_000):
+            raise Timeout("no answer in time")

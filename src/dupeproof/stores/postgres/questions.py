@@ -1,0 +1,38 @@
+"""The statements on the hot path, with their parameters' types: sent and answered in binary, past the driver's cursor."""
+
+from typing import NamedTuple
+from zlib import crc32
+
+from dupeproof.stores.postgres.binary import ARRAY_OF, BIGINT, BOOLEAN, BYTES, INTEGER, TEXT, UUID
+from dupeproof.stores.postgres.statements import statement
+
+
+class Question(NamedTuple):
+    text: bytes
+    types: tuple[int, ...]
+    formats: tuple[int, ...]
+    name: bytes = b""
+    """Under which a connection is taught it. The same name always means the same text, whoever taught it. Batches
+    have none: reading the statement costs the server little against the work it asks for."""
+
+
+def _one(verb: str, *types: int) -> Question:
+    text = statement(verb).encode()
+    name = b"dupeproof_%b_v1_%08x" % (verb.encode(), crc32(text))
+    return Question(text, types, (1,) * len(types), name)
+
+
+def _many(verb: str, *elements: int) -> Question:
+    types = tuple(ARRAY_OF[element] for element in elements)
+    return Question(statement(verb).encode(), types, (1,) * len(types))
+
+
+CLAIM = _one("claim", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER)
+CLAIM_MANY = _many("claim_many", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER)
+FINISH = _one("finish", UUID, BYTES, BYTES, BIGINT, TEXT, BYTES)
+FINISH_MANY = _many("finish_many", UUID, BYTES, BYTES, BIGINT, TEXT, BYTES)
+FAIL = _many("fail", UUID, BYTES, BIGINT, TEXT, BOOLEAN)
+RELEASE = _many("release", UUID, BYTES, BIGINT, BOOLEAN)
+RENEW = _many("renew", UUID, BYTES, BIGINT, BIGINT)
+MARK = _one("mark", UUID, BIGINT, BYTES, BYTES)
+MARK_MANY = _many("mark_many", UUID, BIGINT, BYTES, BYTES)

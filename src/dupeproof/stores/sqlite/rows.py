@@ -1,0 +1,97 @@
+"""Records as rows of SQLite: the statements, and the values that go with them."""
+
+import sqlite3
+
+from dupeproof.core.records import NEVER, ClaimRequest, Finish, Record
+from dupeproof.core.states import State
+
+_READ = (
+    "SELECT state, token, attempt, fingerprint, namespace, hold, created_at, lease_until, finished_at, expires_at, "
+    "codec, error, result FROM dupeproof_records WHERE key = ?"
+)
+_WRITE = "REPLACE INTO dupeproof_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD = (
+    "INSERT INTO dupeproof_records VALUES (?, 'running', ?, 1, ?, ?, ?, ?, ?, 0, ?, ?, '', '', x'') "
+    "ON CONFLICT (key) DO NOTHING"
+)
+_CLOSE = (
+    "UPDATE dupeproof_records SET state = 'done', finished_at = ?, expires_at = ?, codec = ?, result = ?, error = '' "
+    "WHERE key = ? AND token = ? AND state = 'running' AND expires_at > ? AND purge_from <= ?"
+)
+_REMOVE = "DELETE FROM dupeproof_records WHERE key = ?"
+
+
+def read(connection: sqlite3.Connection, key: bytes) -> Record | None:
+    row = connection.execute(_READ, (key,)).fetchone()
+    if row is None:
+        return None
+    (
+        state, token, attempt, fingerprint, namespace, hold, created_at, lease_until, finished_at, expires_at,
+        codec, error, result,
+    ) = row  # fmt: skip
+    return Record(
+        state=State(state),
+        token=token,
+        attempt=attempt,
+        fingerprint=fingerprint,
+        namespace=namespace,
+        hold=bool(hold),
+        created_at=created_at,
+        lease_until=lease_until,
+        finished_at=finished_at,
+        expires_at=expires_at,
+        codec=codec,
+        error=error,
+        result=result,
+    )
+
+
+def write(connection: sqlite3.Connection, key: bytes, record: Record) -> None:
+    if record.attempt == 0:
+        remove(connection, key)
+        return
+    connection.execute(
+        _WRITE,
+        (
+            key,
+            str(record.state),
+            record.token,
+            record.attempt,
+            record.fingerprint,
+            record.namespace,
+            record.hold,
+            record.created_at,
+            record.lease_until,
+            record.finished_at,
+            record.expires_at,
+            record.expires_at,
+            record.codec,
+            record.error,
+            record.result,
+        ),
+    )
+
+
+def remove(connection: sqlite3.Connection, key: bytes) -> None:
+    connection.execute(_REMOVE, (key,))
+
+
+def add(connection: sqlite3.Connection, request: ClaimRequest, now: int) -> bool:
+    """The first claim of a key nobody knows, in one statement. False when the key is known."""
+    terms = request.terms
+    lease_until, purge_from = now + terms.lease, now + terms.window
+    expires_at = lease_until + terms.window
+    if terms.hold:
+        expires_at = purge_from = NEVER
+    values = (
+        request.key, request.token, request.fingerprint, terms.namespace, terms.hold, now, lease_until,
+        expires_at, purge_from,
+    )  # fmt: skip
+    return connection.execute(_ADD, values).rowcount == 1
+
+
+def close(connection: sqlite3.Connection, change: Finish, now: int) -> bool:
+    """The finish of a running claim, in one statement. False when it takes a closer look."""
+    expires_at = now + change.window
+    values = (now, expires_at, change.codec, change.result, change.key, change.token, now, expires_at)
+    return not change.resolver and connection.execute(_CLOSE, values).rowcount == 1
