@@ -15,6 +15,8 @@ from dupeproof.keys.scalars import EXACT
 Key = str | int | UUID
 MAX_KEY_BYTES = 4096
 DIGEST_SIZE = 16
+_NEEDS_A_LOOK = "\0 \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
+"""NUL, and white space, of which a key must not be made alone."""
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -51,15 +53,13 @@ def check_key(key: object) -> str:
 def check_keys(keys: Iterable[Any]) -> list[str]:
     """`check_key` of each; of plain ones all at once, by what can be seen from their joined text."""
     chosen = list(keys)
-    if set(map(type, chosen)) == {str}:
+    if list(map(type, chosen)).count(str) == len(chosen):
         text = "".join(chosen)
-        lengths = set(map(len, chosen))
         if (
             text.isascii()
-            and "\0" not in text
-            and text.split(None, 1) == [text]  # no white space anywhere
-            and min(lengths) > 0
-            and max(lengths) <= MAX_KEY_BYTES
+            and not any(character in text for character in _NEEDS_A_LOOK)
+            and all(chosen)
+            and max(map(len, chosen), default=0) <= MAX_KEY_BYTES
         ):
             return chosen
     return list(map(check_key, chosen))

@@ -59,7 +59,7 @@ class AsyncMarking:
             count = sum(answers)
             self._tell(Kind.FRESH, count=count)
             self._tell(Kind.SEEN, count=len(answers) - count)
-        return list(compress(chosen, answers))
+        return chosen if all(answers) else list(compress(chosen, answers))
 
     async def find(self, keys: Sequence[str]) -> Sequence[FoundMark | None]:
         if self.names is not None:
