@@ -79,8 +79,13 @@ class Mark(Struct, frozen=True, gc=False):
 
 
 class FoundMark(Struct, frozen=True, gc=False):
+    """A mark and the store's own time when it was read."""
+
     meta: bytes
     expires_at: int
+    now: int
+    returnable: bool = False
+    """Made with a token, so that its maker may take it back."""
 
 
 class Reservation(Struct, frozen=True, gc=False):

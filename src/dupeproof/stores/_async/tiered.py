@@ -118,26 +118,34 @@ class AsyncTieredStore:
         return answers
 
     async def mark(self, marks: Sequence[Mark]) -> list[bool]:
-        # A mark with a token may be taken back, which a copy would not hear of.
         places = [Reservation(copies.mark_key(mark.key), new_token(), mark.window) for mark in marks]
+        # A mark with a token may be taken back, which a copy would not hear of.
         copied = [place for place, mark in zip(places, marks, strict=True) if not mark.token]
-        kept = {place.token for place, copy in zip(copied, await self._reserve(copied), strict=True) if copy}
-        unknown = [number for number, place in enumerate(places) if place.token not in kept]
-        answers = [False] * len(marks)
-        if unknown:
-            found = await self._durable.mark([marks[number] for number in unknown])
-            for number, fresh in zip(unknown, found, strict=True):
-                answers[number] = fresh
-            fresh_places = [
-                place
-                for place, mark, fresh in zip(places, marks, answers, strict=True)
-                if fresh and not mark.token
+        kept = await self._reserve(copied)
+        known = {place.token for place, copy in zip(copied, kept, strict=True) if copy is not None}
+        asked = [pair for pair in zip(places, marks, strict=True) if pair[0].token not in known]
+        if not asked:
+            return [False] * len(marks)
+        answers = await self._durable.mark([mark for _, mark in asked])
+        await self._copy_marks([(*pair, fresh) for pair, fresh in zip(asked, answers, strict=True)])
+        fresh_places = {place.token for (place, _), fresh in zip(asked, answers, strict=True) if fresh}
+        return [place.token in fresh_places for place in places]
+
+    async def _copy_marks(self, answered: Sequence[tuple[Reservation, Mark, bool]]) -> None:
+        """Those made now, and those the durable tier knew and the fast one did not, for what is left of their time."""
+        plain = [(place, mark.key, fresh) for place, mark, fresh in answered if not mark.token]
+        if self._resting():
+            return
+        fillings = [Filling(place.key, place.token, place.window, b"") for place, _, fresh in plain if fresh]
+        learnt = [(place, key) for place, key, fresh in plain if not fresh]
+        if learnt:
+            found = await self._durable.marks([key for _, key in learnt])
+            fillings += [
+                Filling(place.key, place.token, mark.expires_at - mark.now, b"")
+                for (place, _), mark in zip(learnt, found, strict=True)
+                if mark is not None and not mark.returnable
             ]
-            await self._offer(
-                [Filling(place.key, place.token, place.window, b"") for place in fresh_places],
-                self._shelf.fill,
-            )
-        return answers
+        await self._offer(fillings, self._shelf.fill)
 
     async def unmark(self, marks: Sequence[Mark]) -> list[bool]:
         return await self._durable.unmark(marks)

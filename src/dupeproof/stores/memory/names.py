@@ -95,10 +95,10 @@ class Names:
 
     def find(self, key: str) -> FoundMark | None:
         with self._lock:
-            until = self._until.get(key)
-            if until is None or until <= self._clock():
+            now, until = self._clock(), self._until.get(key)
+            if until is None or until <= now:
                 return None
-            return FoundMark(self._metas.get(key, b""), int(until * 1_000))
+            return FoundMark(self._metas.get(key, b""), int(until * 1_000), int(now * 1_000))
 
     def forget(self, key: str) -> bool:
         with self._lock:

@@ -194,7 +194,9 @@ class MemoryStore:
         with self._lock:
             found = [self._marks.get(key) for key in keys]
         return [
-            None if known is None or known[0] <= now else FoundMark(known[1].meta, known[0])
+            None
+            if known is None or known[0] <= now
+            else FoundMark(known[1].meta, known[0], now, known[1].token != b"")
             for known in found
         ]
 

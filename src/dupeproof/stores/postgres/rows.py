@@ -168,7 +168,7 @@ def found(rows: Rows, keys: Sequence[bytes]) -> list[Found | None]:
 
 
 def found_marks(rows: Rows, keys: Sequence[bytes]) -> list[FoundMark | None]:
-    by_key = {key.bytes: FoundMark(bytes(meta), expires_at) for key, meta, expires_at in rows}
+    by_key = {key.bytes: FoundMark(bytes(meta), *rest) for key, meta, *rest in rows}
     return [by_key.get(key) for key in keys]
 
 

@@ -47,7 +47,8 @@ FROM dupeproof_records
 WHERE key = ANY (%s::text[]::uuid[]) AND expires_at > clock_timestamp()
 
 -- name: marks
-SELECT key, coalesce(meta, ''), (extract(epoch FROM expires_at) * 1000)::bigint
+SELECT key, coalesce(meta, ''), (extract(epoch FROM expires_at) * 1000)::bigint,
+       (extract(epoch FROM clock_timestamp()) * 1000)::bigint, token IS NOT NULL
 FROM dupeproof_marks
 WHERE key = ANY (%s::text[]::uuid[]) AND expires_at > clock_timestamp()
 

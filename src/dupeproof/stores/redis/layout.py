@@ -190,8 +190,9 @@ def found_mark(answer: Sequence[Any] | None) -> FoundMark | None:
     if not answer:
         return None
     raw, ttl, now = answer
-    meta = b"" if raw == _PLAIN_MARK else raw[1 + raw[0] :]
-    return FoundMark(meta, now + ttl)
+    if raw == _PLAIN_MARK:
+        return FoundMark(b"", now + ttl, now)
+    return FoundMark(raw[1 + raw[0] :], now + ttl, now, returnable=raw[0] > 0)
 
 
 def unpack(raw: bytes, expires_at: int, now: int) -> Record:

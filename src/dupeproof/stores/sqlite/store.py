@@ -33,7 +33,7 @@ _FIRST = Won(1)
 _SHARE_OF_LEASE = 0.1
 """How much of a lease may be lost to waiting for the write lock."""
 
-_READ_MARK = "SELECT meta, expires_at FROM dupeproof_marks WHERE key = ? AND expires_at > ?"
+_READ_MARK = "SELECT meta, expires_at, token FROM dupeproof_marks WHERE key = ? AND expires_at > ?"
 _MARK = (
     "INSERT INTO dupeproof_marks (key, expires_at, token, meta) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, token = excluded.token, meta = excluded.meta "
@@ -204,7 +204,7 @@ class SQLiteStore:
     def _marks(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> list[FoundMark | None]:
         now = self._clock()
         found = [connection.execute(_READ_MARK, (key, now)).fetchone() for key in keys]
-        return [None if row is None else FoundMark(*row) for row in found]
+        return [None if row is None else FoundMark(row[0], row[1], now, bool(row[2])) for row in found]
 
     def _purge(self, connection: sqlite3.Connection, limit: int) -> int:
         with transaction(connection):
