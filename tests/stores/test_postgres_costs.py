@@ -50,7 +50,7 @@ def use_every_verb(store, size):
 
 @pytest.mark.parametrize("size", [1, 20])
 def test_plans_made_for_empty_tables_do_not_read_full_ones_from_end_to_end(database, postgres_url, size):
-    store = open_store(f"{postgres_url}?pool=1")
+    store = open_store(f"{postgres_url}?pool=1").wrapped
     store.migrate()
     # Known to be empty, which makes reading the table look cheapest; and nobody will look again.
     for table in ("dupeproof_records", "dupeproof_marks"):

@@ -10,6 +10,17 @@ from weakref import ref
 from dupeproof.core.records import Record
 from dupeproof.core.states import State
 
+this_process = object()
+"""Another one in every forked child; the process id would cost a system call."""
+
+
+def _after_fork() -> None:
+    global this_process  # noqa: PLW0603 - that is its use
+    this_process = object()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
 
 class Owner:
     """Held by the call. What it began is still its own if the store holds this very record."""
@@ -20,9 +31,9 @@ class Owner:
 
 class Owned(Record, frozen=True, gc=False, kw_only=True):
     owner: "ref[Owner]"
-    process: int
+    process: object
 
     def situation(self, now: int) -> State:
-        if self.owner() is not None and self.process == os.getpid():
+        if self.owner() is not None and self.process is this_process:
             return State.RUNNING
         return super().situation(now)

@@ -1,6 +1,5 @@
 """The store in a dict: for tests, single processes, and as the plainest reading of the contract."""
 
-import os
 import platform
 import threading
 from collections import Counter
@@ -28,6 +27,7 @@ from dupeproof.core.records import (
 )
 from dupeproof.core.sequences import Number, Row, SequenceStats, Verdict, decide
 from dupeproof.core.states import State
+from dupeproof.stores.memory import owned
 from dupeproof.stores.memory.names import Names
 from dupeproof.stores.memory.owned import Owned, Owner
 from dupeproof.stores.memory.shelf import MemoryShelf
@@ -78,7 +78,7 @@ class MemoryStore:
             lease_until=lease_until,
             expires_at=NEVER if terms.hold else lease_until + terms.window,
             owner=ref(owner),
-            process=os.getpid(),
+            process=owned.this_process,
         )
         with self._lock:
             if self._records.setdefault(key, record) is not record:

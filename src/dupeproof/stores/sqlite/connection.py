@@ -58,10 +58,7 @@ class Database:
         self, work: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """Call `work` with the connection, which nobody else uses meanwhile."""
-        if self._pid != os.getpid():
-            _inherited.append(self._connection)
-            self._start()
-        if not self._lock.acquire(timeout=self._timeout):
+        if not self._lock.acquire(blocking=False) and not self._lock.acquire(timeout=self._timeout):
             raise StoreUnavailable(f"{self.path}: other threads kept the database for {self._timeout:g} s")
         try:
             if self._connection is None:
@@ -91,6 +88,11 @@ class Database:
     def leave_fork(self) -> None:
         self._pid = os.getpid()
         self._lock.release()
+
+    def begin_anew(self) -> None:
+        """In a child whose parent was using the connection at the moment of the fork."""
+        _inherited.append(self._connection)
+        self._start()
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -156,7 +158,15 @@ def _after_fork() -> None:
         _forking.pop().leave_fork()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+def _after_fork_in_child() -> None:
+    left = {id(database) for database in _forking}
+    _after_fork()
+    for database in list(_databases.values()):
+        if id(database) not in left:
+            database.begin_anew()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
 
 
 @contextmanager

@@ -36,7 +36,8 @@ def bloom(site: Site) -> Iterator[Operation]:
 @contextmanager
 def redis_bloom(site: Site) -> Iterator[Operation]:
     kind = filter_named("RedisBloom")
-    with closing(kind(site.url, "bench", site.expected, ERROR_RATE, accept_errors=True)) as known:
+    name = f"bench-{site.expected}"  # one of that name for another number would be refused, and rightly
+    with closing(kind(site.url, name, site.expected, ERROR_RATE, accept_errors=True)) as known:
         yield known.fresh
 
 
