@@ -38,7 +38,10 @@ def redis_bloom(site: Site) -> Iterator[Operation]:
     kind = filter_named("RedisBloom")
     name = f"bench-{site.expected}"  # one of that name for another number would be refused, and rightly
     with closing(kind(site.url, name, site.expected, ERROR_RATE, accept_errors=True)) as known:
-        yield known.fresh
+        try:
+            yield known.fresh
+        finally:
+            known.clear()  # nothing else of ours stays on a server that was given
 
 
 @contextmanager
