@@ -19,9 +19,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 SYNCHRONOUS = ("normal", "full", "extra")
 _CACHE = "PRAGMA cache_size = -32768"
-"""32 MiB. Keys are random, so each touches a page of its own; with the default of 2 MiB most are read back first. The
-log stays at its default size: a larger one saves writing pages twice, but every sync of a file that still grows takes
-nearly double the time, and it grows anew in every process."""
+"""32 MiB. Keys are random, so each touches a page of its own; with the default of 2 MiB most are read back first."""
+_SMALLEST_LOG, _LARGEST_LOG = 1_000, 8_000
+"""Pages. The log follows the size of the file: in a large one nearly every id changes a page of its own, which a larger
+log writes back half as often; in a small one it would only be a file that grows, and syncing that takes double the time."""
+_CALLS_BETWEEN_LOOKS = 256
 _REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
 _TABLES = (
     "SELECT count(*) FROM sqlite_master WHERE name IN "
@@ -53,6 +55,7 @@ class Database:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._calls = 0
 
     def run(
         self, work: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs
@@ -65,6 +68,9 @@ class Database:
                 self._connection = self._open()
             elif self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")  # left by a call that was interrupted between two steps
+            self._calls += 1
+            if self._calls % _CALLS_BETWEEN_LOOKS == 0:
+                _fit_log(self._connection)
             return work(self._connection, *args, **kwargs)
         except sqlite3.Error as exc:
             raise StoreUnavailable(
@@ -127,6 +133,7 @@ class Database:
             time.sleep(0.01)
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute(_CACHE)
+        _fit_log(connection)
         if connection.execute(_TABLES).fetchone()[0] < SCHEMA.count("CREATE "):
             with transaction(connection):
                 for statement in SCHEMA.split(";\n"):
@@ -180,6 +187,12 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _fit_log(connection: sqlite3.Connection) -> None:
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    log = min(max(_SMALLEST_LOG, pages // 4), _LARGEST_LOG)
+    connection.execute(f"PRAGMA wal_autocheckpoint = {log}")
 
 
 def _refused(exc: sqlite3.Error) -> bool:
