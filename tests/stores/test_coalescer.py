@@ -133,6 +133,21 @@ class TestTasks:
         answers = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(answer) for answer in answers] == [list, asyncio.CancelledError, list]
 
+    async def test_who_stays_to_the_end_does_so_however_often_it_is_cancelled(self):
+        tasks = Tasks(to_the_end=True)
+        calls = await tasks.occupied([1], [2])
+        tasks.gate.set()
+        await calls[0]
+        tasks.gate.clear()
+        await _turns_until(lambda: len(tasks.sent) == 2)
+        for _ in range(3):
+            calls[1].cancel()
+            await asyncio.sleep(0.001)
+        assert not calls[1].done()
+        tasks.gate.set()
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [list, asyncio.CancelledError, list]
+
     async def test_a_cancelled_lone_caller_lets_the_others_go_on(self):
         tasks = Tasks()
         calls = await tasks.occupied([1], [2])

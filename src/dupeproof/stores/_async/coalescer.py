@@ -8,6 +8,7 @@ several callers, the first of the next one lets the loop turn once, for the othe
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from dupeproof.errors import StoreUnavailable
@@ -44,9 +45,10 @@ class _Call(Waiting[T, R]):
             await self._woken
         except asyncio.CancelledError:
             self.left = not self.sent
-            if to_the_end and self.sent and not self.answered:
+            while to_the_end and self.sent and not self.answered:
                 self._renew()
-                await self._woken
+                with suppress(asyncio.CancelledError):  # some cancel again and again until it has an effect
+                    await self._woken
             raise
 
 
