@@ -40,6 +40,8 @@ class AsyncEngine:
     async def ask(self, requests: list[ClaimRequest]) -> list[outcomes.Outcome]:
         try:
             answers = await self.store.claim(requests)
+            if self._left_over:
+                await self._hand_back_left_over()
         except StoreUnavailable:
             # The question may still be under way and be granted later, to nobody: to be handed back then.
             room = _MOST_LEFT_OVER - len(self._left_over)
@@ -50,8 +52,6 @@ class AsyncEngine:
         except BaseException:
             await self.unask(requests)
             raise
-        if self._left_over:
-            await self._hand_back_left_over()
         return answers
 
     async def ask_patiently(self, request: ClaimRequest, patience: float) -> outcomes.Outcome:
@@ -148,8 +148,10 @@ class AsyncEngine:
         left_over, self._left_over = self._left_over, []
         try:
             await self.store.release(left_over)
-        except StoreUnavailable:
-            self._left_over = left_over
+        except BaseException as exc:
+            self._left_over += left_over
+            if not isinstance(exc, StoreUnavailable):
+                raise
 
 
 def _handing_back(request: ClaimRequest) -> Release:

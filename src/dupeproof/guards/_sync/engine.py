@@ -41,6 +41,8 @@ class Engine:
     def ask(self, requests: list[ClaimRequest]) -> list[outcomes.Outcome]:
         try:
             answers = self.store.claim(requests)
+            if self._left_over:
+                self._hand_back_left_over()
         except StoreUnavailable:
             # The question may still be under way and be granted later, to nobody: to be handed back then.
             room = _MOST_LEFT_OVER - len(self._left_over)
@@ -51,8 +53,6 @@ class Engine:
         except BaseException:
             self.unask(requests)
             raise
-        if self._left_over:
-            self._hand_back_left_over()
         return answers
 
     def ask_patiently(self, request: ClaimRequest, patience: float) -> outcomes.Outcome:
@@ -147,8 +147,10 @@ class Engine:
         left_over, self._left_over = self._left_over, []
         try:
             self.store.release(left_over)
-        except StoreUnavailable:
-            self._left_over = left_over
+        except BaseException as exc:
+            self._left_over += left_over
+            if not isinstance(exc, StoreUnavailable):
+                raise
 
 
 def _handing_back(request: ClaimRequest) -> Release:
