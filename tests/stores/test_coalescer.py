@@ -13,6 +13,13 @@ from dupeproof.stores._sync.coalescer import Coalescer
 from dupeproof.stores.batching import LARGEST_BATCH, LARGEST_CALL, MOST_WAITING
 
 
+class Peculiar(Exception):
+    """Cannot be copied: made from one thing, telling another."""
+
+    def __init__(self, *, code):
+        super().__init__(f"code {code}")
+
+
 class Tasks:
     """Sends batches when the gate is open, and remembers them."""
 
@@ -107,6 +114,18 @@ class TestTasks:
         answers = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(answer) for answer in answers] == [list, ZeroDivisionError, ZeroDivisionError]
         assert await tasks.coalescer([3]) == ["answer to 3"]
+
+    async def test_an_error_that_cannot_be_copied_leaves_nobody_waiting(self):
+        tasks = Tasks()
+        calls = await tasks.occupied([1], [2])
+        tasks.failing[1] = Peculiar(code=5)
+        tasks.gate.set()
+        async with asyncio.timeout(10):
+            _, *others = await asyncio.gather(*calls, return_exceptions=True)
+        assert [str(error) for error in others] == [
+            "the call that carried this one failed: Peculiar: code 5"
+        ] * 2
+        assert {type(error.__cause__) for error in others} == {Peculiar}
 
     async def test_a_cancelled_caller_that_was_not_sent_is_left_out(self):
         tasks = Tasks()
@@ -266,6 +285,14 @@ class TestThreads:
         threads.gate.set()
         answers = list(map(_answer, futures))
         assert [type(answer) for answer in answers] == [list, list, StoreUnavailable, list]
+
+    def test_an_error_that_cannot_be_copied_leaves_nobody_waiting(self):
+        threads = Threads()
+        futures = threads.occupied([1], [2])
+        threads.failing[1] = Peculiar(code=5)
+        threads.gate.set()
+        answers = list(map(_answer, futures))
+        assert [type(answer) for answer in answers] == [list, StoreUnavailable, StoreUnavailable]
 
     @pytest.mark.parametrize("leader", [0, 1])
     def test_a_leader_that_is_interrupted_leaves_the_others_with_an_answer(self, leader):
