@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import threading
 import time
 
@@ -137,6 +138,20 @@ def test_in_a_forked_child_the_lease_decides():
         os._exit(0 if found.record.situation(clock.now) is State.ABANDONED else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert owner is not None
+
+
+def test_a_child_forked_while_a_thread_is_in_the_store_can_use_it():
+    store = MemoryStore()
+    once = Once(store)
+    names = store.names("default")
+    with store._lock, names._lock, store.shelf()._lock:  # as a thread would that the child does not have
+        child = os.fork()
+        if child == 0:
+            signal.alarm(5)
+            fresh = not once.seen("k", meta="m") and once.run("k", lambda: 7) == 7
+            store.shelf().clear([KEY])
+            os._exit(0 if fresh else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_store_derived_from_ours_is_asked_through_its_verbs():

@@ -29,6 +29,9 @@ class Names:
         self._swept_at = 0.0
         self._took = 0.0
 
+    def after_fork(self) -> None:
+        self._lock = threading.Lock()
+
     def marker(self, window: int, otherwise: Callable[[object, object], bool]) -> Callable[..., bool]:
         """`seen(key, *, meta=None)` as a bare function; what is not a plain key alone is left to `otherwise`."""
         clock, remember, lasting = self._clock, self._until.setdefault, window / 1_000
