@@ -36,9 +36,9 @@ class Tasks:
         await self.gate.wait()
         if self.slow:
             await asyncio.sleep(0.001)
-        for item in items:
-            if item in self.failing:
-                raise self.failing[item]
+        for item, error in self.failing.items():  # the first of them that is there
+            if item in items:
+                raise error
         return [f"answer to {item}" for item in items]
 
     async def occupied(self, *calls):
@@ -105,6 +105,18 @@ class TestTasks:
         answers = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(answer) for answer in answers] == [list, list, StoreUnavailable, list]
         assert answers[2].refused
+
+    async def test_a_store_that_goes_away_after_a_refusal_is_waited_for_once(self):
+        tasks = Tasks()
+        calls = await tasks.occupied([1], [2], [3], [4])
+        tasks.failing = {
+            4: StoreUnavailable("too large", refused=True),
+            2: StoreUnavailable("does not answer"),
+        }
+        tasks.gate.set()
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [str(answer) for answer in answers[2:]] == ["does not answer"] * 3
+        assert tasks.sent == [[0], [1, 2, 3, 4], [1], [2]]
 
     async def test_an_unexpected_error_reaches_the_callers_and_nothing_stops(self):
         tasks = Tasks()
@@ -223,9 +235,9 @@ class Threads:
     def _send(self, items):
         self.sent.append(list(items))
         assert self.gate.wait(10)
-        for item in items:
-            if item in self.failing:
-                raise self.failing[item]
+        for item, error in self.failing.items():  # the first of them that is there
+            if item in items:
+                raise error
         return [f"answer to {item}" for item in items]
 
     def occupied(self, *calls):
@@ -285,6 +297,18 @@ class TestThreads:
         threads.gate.set()
         answers = list(map(_answer, futures))
         assert [type(answer) for answer in answers] == [list, list, StoreUnavailable, list]
+
+    def test_a_store_that_goes_away_after_a_refusal_is_waited_for_once(self):
+        threads = Threads()
+        futures = threads.occupied([1], [2], [3], [4])
+        threads.failing = {
+            4: StoreUnavailable("too large", refused=True),
+            2: StoreUnavailable("does not answer"),
+        }
+        threads.gate.set()
+        answers = list(map(_answer, futures))
+        assert [str(answer) for answer in answers[2:]] == ["does not answer"] * 3
+        assert threads.sent == [[0], [1, 2, 3, 4], [1], [2]]
 
     def test_an_error_that_cannot_be_copied_leaves_nobody_waiting(self):
         threads = Threads()
