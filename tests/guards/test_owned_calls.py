@@ -63,6 +63,26 @@ def test_who_waits_is_woken_when_the_call_is_over():
     worker.join()
 
 
+def test_who_waits_for_a_call_that_outlives_its_lease_does_not_ask_all_the_time(monkeypatch):
+    asked = []
+    claim = MemoryStore.claim
+    monkeypatch.setattr(MemoryStore, "claim", lambda self, requests: asked.append(1) or claim(self, requests))
+    once = Once("memory://", lease="10ms", on_busy="wait", wait="10s")
+    started = threading.Event()
+
+    def slow():
+        started.set()
+        time.sleep(0.6)
+        return "first"
+
+    worker = threading.Thread(target=once.run, args=("k", slow))
+    worker.start()
+    started.wait(10)
+    assert once.run("k", lambda: "second") == "first"
+    worker.join()
+    assert len(asked) < 10
+
+
 def test_a_call_whose_key_was_forgotten_has_lost_it():
     once = Once("memory://")
 
