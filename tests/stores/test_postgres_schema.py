@@ -21,12 +21,12 @@ def dumped(url: str) -> str:
 
 
 def test_the_printed_schema_is_what_the_migrations_make(postgres_url, postgres_module_url):
-    store = open_store(postgres_url)
+    store = open_store(postgres_url).wrapped
     assert store.migrate() == [each.version for each in migrations()]
     assert store.migrate() == []
     with psycopg.connect(postgres_module_url, autocommit=True) as connection:
         connection.execute(store.schema())
-    by_hand = open_store(postgres_module_url)
+    by_hand = open_store(postgres_module_url).wrapped
     assert by_hand.migrate() == []
     assert dumped(postgres_module_url) == dumped(postgres_url)
     store.close()
@@ -34,7 +34,7 @@ def test_the_printed_schema_is_what_the_migrations_make(postgres_url, postgres_m
 
 
 async def test_the_async_store_migrates_too(postgres_url):
-    store = open_async_store(postgres_url)
+    store = open_async_store(postgres_url).wrapped
     assert await store.migrate() == [each.version for each in migrations()]
     await store.close()
 
@@ -58,7 +58,7 @@ def test_a_user_who_may_not_make_tables_can_use_those_an_owner_made(postgres_ser
             with Once(plain) as once:
                 with pytest.raises(StoreUnavailable, match="dupeproof schema"):
                     once.seen("a")
-                open_store(postgres_url).migrate()
+                open_store(postgres_url).wrapped.migrate()
                 with pytest.raises(StoreUnavailable):
                     once.check()
                 connection.execute(
