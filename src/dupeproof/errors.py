@@ -59,7 +59,7 @@ class StoreUnavailable(DupeproofError):
     def __init__(self, text: str, *, refused: bool = False) -> None:
         super().__init__(text)
         self.refused = refused
-        """The store was reached and would not take what it was given."""
+        """The store was reached and would not take what it was given, nor did it do a part of it."""
 
 
 class TokenError(DupeproofError):

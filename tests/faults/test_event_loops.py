@@ -6,6 +6,7 @@ import gc
 import pytest
 
 from dupeproof import AsyncOnce
+from dupeproof.stores._async.runtime import PerHome
 from support.stores import EVERY, on
 
 # redis-py cannot close a connection whose loop has ended, and says so when it is collected: each test does that itself.
@@ -73,3 +74,24 @@ def test_a_loop_that_ends_with_a_call_in_flight_leaves_nothing_that_disturbs_the
     result = asyncio.run(once.attempt("key", value))
     assert (result.value, result.attempt) == ("made once", 2)
     asyncio.run(once.close())
+
+
+def test_loops_that_come_and_go_in_other_threads_do_not_disturb_the_sweep_of_those_that_ended():
+    class Ended:
+        def is_closed(self):
+            # Meanwhile, in another thread: this one is swept, and one more is made.
+            discarded.append(home._made.pop(self, None))
+            home._made[asyncio.new_event_loop()] = "of another thread"
+            return True
+
+    discarded = []
+    home = PerHome(lambda: "made", discarded.append)
+    home._made = {Ended(): "left"}
+
+    async def get():
+        return home.get()
+
+    assert asyncio.run(get()) == "made"
+    assert discarded == ["left"]
+    for loop in home._made:
+        loop.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import threading
 import time
 
@@ -60,6 +61,26 @@ def test_who_waits_is_woken_when_the_call_is_over():
     started.wait(10)
     assert once.run("k", lambda: "second") == "first"
     worker.join()
+
+
+def test_who_waits_for_a_call_that_outlives_its_lease_does_not_ask_all_the_time(monkeypatch):
+    asked = []
+    claim = MemoryStore.claim
+    monkeypatch.setattr(MemoryStore, "claim", lambda self, requests: asked.append(1) or claim(self, requests))
+    once = Once("memory://", lease="10ms", on_busy="wait", wait="10s")
+    started = threading.Event()
+
+    def slow():
+        started.set()
+        time.sleep(0.6)
+        return "first"
+
+    worker = threading.Thread(target=once.run, args=("k", slow))
+    worker.start()
+    started.wait(10)
+    assert once.run("k", lambda: "second") == "first"
+    worker.join()
+    assert len(asked) < 10
 
 
 def test_a_call_whose_key_was_forgotten_has_lost_it():
@@ -137,6 +158,20 @@ def test_in_a_forked_child_the_lease_decides():
         os._exit(0 if found.record.situation(clock.now) is State.ABANDONED else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert owner is not None
+
+
+def test_a_child_forked_while_a_thread_is_in_the_store_can_use_it():
+    store = MemoryStore()
+    once = Once(store)
+    names = store.names("default")
+    with store._lock, names._lock, store.shelf()._lock:  # as a thread would that the child does not have
+        child = os.fork()
+        if child == 0:
+            signal.alarm(5)
+            fresh = not once.seen("k", meta="m") and once.run("k", lambda: 7) == 7
+            store.shelf().clear([KEY])
+            os._exit(0 if fresh else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_store_derived_from_ours_is_asked_through_its_verbs():

@@ -1,13 +1,20 @@
 """Many items at once: the same answers as one by one, a batch claimed and finished in one go."""
 
 import asyncio
+import contextlib
 import threading
+import time
 
 import pytest
 
 from dupeproof import AsyncOnce, Once
+from dupeproof.core.codecs import JsonCodec
 from dupeproof.errors import Busy, ClaimLost, ConfigError, KeyInvalid, KeyMissing, KeyReused, StoreUnavailable
-from dupeproof.stores.memory import MemoryStore
+from dupeproof.stores.memory import AsyncMemoryStore, MemoryStore
+
+
+async def _forever(item):
+    await asyncio.Event().wait()
 
 
 def _never(item):
@@ -171,6 +178,86 @@ async def test_a_cancellation_records_what_has_run_and_hands_back_what_has_not(a
             await task
         states = [entry and entry.state for entry in [await once.get(n) for n in range(5)]]
     assert states == ["done", "done", "running", None, None]
+
+
+async def test_a_cancellation_stays_one_when_nothing_can_be_handed_back():
+    class NeverReleasing(AsyncMemoryStore):
+        async def release(self, changes):
+            raise StoreUnavailable("down")
+
+    once = AsyncOnce(NeverReleasing())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await once.run_many("abc", _forever)
+
+
+async def test_who_is_cancelled_in_the_hook_of_a_dead_item_hands_back_the_others():
+    hooked = asyncio.Event()
+
+    async def on_dead(call):
+        hooked.set()
+        await asyncio.sleep(0.01)
+
+    once = AsyncOnce("memory://", max_attempts=1, lease="50ms", on_dead=on_dead)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await once.run("b", _forever, "b")
+    await asyncio.sleep(0.1)
+    task = asyncio.create_task(once.run_many("abc", _forever))
+    await hooked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [entry and entry.state for entry in [await once.get(key) for key in "abc"]] == [None, "dead", None]
+
+
+def test_a_value_that_cannot_be_read_back_costs_the_others_nothing():
+    class Broken(JsonCodec):
+        def decode(self, data, kind):
+            raise ZeroDivisionError
+
+    once = Once("memory://", codec=Broken())
+    once.run("b", lambda item: 1, "b")
+    a, b, c = once.attempt_many("abc", str.upper)
+    assert (a.value, c.value) == ("A", "C")
+    assert isinstance(b.error, ZeroDivisionError)
+
+
+async def test_items_that_never_let_the_loop_turn_do_not_cost_the_batch_its_claims():
+    memory = MemoryStore()
+    once, other = AsyncOnce(AsyncMemoryStore(memory), lease="200ms"), Once(memory)
+    taken = []
+
+    async def blocking(item):
+        time.sleep(0.05)  # noqa: ASYNC251 - that is the point
+        for number in range(10):
+            with contextlib.suppress(Busy):
+                other.run(number, taken.append, number)
+        return item
+
+    assert await once.run_many(range(10), blocking) == list(range(10))
+    assert taken == []
+
+
+def test_an_item_that_went_to_somebody_else_before_its_turn_is_not_run_again(monkeypatch):
+    store = MemoryStore()
+    once, other = Once(store, lease="200ms"), Once(store)
+    monkeypatch.setattr(once._engine.heartbeat, "_renewed", lambda due, now: False)
+    ran = []
+
+    def handle(item):
+        ran.append(item)
+        if item == "a":
+            time.sleep(0.25)  # frozen; then the heartbeat comes back
+            assert other.run("b", lambda item: "other", "b") == "other"
+            monkeypatch.undo()
+            once._engine.heartbeat._wake()
+            time.sleep(0.2)
+        return item
+
+    a, b = once.attempt_many("ab", handle)
+    assert ran == ["a"]
+    assert (a.value, b.value, b.replayed) == ("a", "other", True)
 
 
 def test_a_slow_batch_is_recorded_as_it_goes(monkeypatch):

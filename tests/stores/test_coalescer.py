@@ -13,6 +13,13 @@ from dupeproof.stores._sync.coalescer import Coalescer
 from dupeproof.stores.batching import LARGEST_BATCH, LARGEST_CALL, MOST_WAITING
 
 
+class Peculiar(Exception):
+    """Cannot be copied: made from one thing, telling another."""
+
+    def __init__(self, *, code):
+        super().__init__(f"code {code}")
+
+
 class Tasks:
     """Sends batches when the gate is open, and remembers them."""
 
@@ -29,9 +36,9 @@ class Tasks:
         await self.gate.wait()
         if self.slow:
             await asyncio.sleep(0.001)
-        for item in items:
-            if item in self.failing:
-                raise self.failing[item]
+        for item, error in self.failing.items():  # the first of them that is there
+            if item in items:
+                raise error
         return [f"answer to {item}" for item in items]
 
     async def occupied(self, *calls):
@@ -99,6 +106,18 @@ class TestTasks:
         assert [type(answer) for answer in answers] == [list, list, StoreUnavailable, list]
         assert answers[2].refused
 
+    async def test_a_store_that_goes_away_after_a_refusal_is_waited_for_once(self):
+        tasks = Tasks()
+        calls = await tasks.occupied([1], [2], [3], [4])
+        tasks.failing = {
+            4: StoreUnavailable("too large", refused=True),
+            2: StoreUnavailable("does not answer"),
+        }
+        tasks.gate.set()
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [str(answer) for answer in answers[2:]] == ["does not answer"] * 3
+        assert tasks.sent == [[0], [1, 2, 3, 4], [1], [2]]
+
     async def test_an_unexpected_error_reaches_the_callers_and_nothing_stops(self):
         tasks = Tasks()
         calls = await tasks.occupied([1], [2])
@@ -107,6 +126,18 @@ class TestTasks:
         answers = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(answer) for answer in answers] == [list, ZeroDivisionError, ZeroDivisionError]
         assert await tasks.coalescer([3]) == ["answer to 3"]
+
+    async def test_an_error_that_cannot_be_copied_leaves_nobody_waiting(self):
+        tasks = Tasks()
+        calls = await tasks.occupied([1], [2])
+        tasks.failing[1] = Peculiar(code=5)
+        tasks.gate.set()
+        async with asyncio.timeout(10):
+            _, *others = await asyncio.gather(*calls, return_exceptions=True)
+        assert [str(error) for error in others] == [
+            "the call that carried this one failed: Peculiar: code 5"
+        ] * 2
+        assert {type(error.__cause__) for error in others} == {Peculiar}
 
     async def test_a_cancelled_caller_that_was_not_sent_is_left_out(self):
         tasks = Tasks()
@@ -129,6 +160,21 @@ class TestTasks:
         calls[1].cancel()
         await asyncio.sleep(0.01)
         assert calls[1].done() is not to_the_end
+        tasks.gate.set()
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [list, asyncio.CancelledError, list]
+
+    async def test_who_stays_to_the_end_does_so_however_often_it_is_cancelled(self):
+        tasks = Tasks(to_the_end=True)
+        calls = await tasks.occupied([1], [2])
+        tasks.gate.set()
+        await calls[0]
+        tasks.gate.clear()
+        await _turns_until(lambda: len(tasks.sent) == 2)
+        for _ in range(3):
+            calls[1].cancel()
+            await asyncio.sleep(0.001)
+        assert not calls[1].done()
         tasks.gate.set()
         answers = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(answer) for answer in answers] == [list, asyncio.CancelledError, list]
@@ -189,9 +235,9 @@ class Threads:
     def _send(self, items):
         self.sent.append(list(items))
         assert self.gate.wait(10)
-        for item in items:
-            if item in self.failing:
-                raise self.failing[item]
+        for item, error in self.failing.items():  # the first of them that is there
+            if item in items:
+                raise error
         return [f"answer to {item}" for item in items]
 
     def occupied(self, *calls):
@@ -251,6 +297,26 @@ class TestThreads:
         threads.gate.set()
         answers = list(map(_answer, futures))
         assert [type(answer) for answer in answers] == [list, list, StoreUnavailable, list]
+
+    def test_a_store_that_goes_away_after_a_refusal_is_waited_for_once(self):
+        threads = Threads()
+        futures = threads.occupied([1], [2], [3], [4])
+        threads.failing = {
+            4: StoreUnavailable("too large", refused=True),
+            2: StoreUnavailable("does not answer"),
+        }
+        threads.gate.set()
+        answers = list(map(_answer, futures))
+        assert [str(answer) for answer in answers[2:]] == ["does not answer"] * 3
+        assert threads.sent == [[0], [1, 2, 3, 4], [1], [2]]
+
+    def test_an_error_that_cannot_be_copied_leaves_nobody_waiting(self):
+        threads = Threads()
+        futures = threads.occupied([1], [2])
+        threads.failing[1] = Peculiar(code=5)
+        threads.gate.set()
+        answers = list(map(_answer, futures))
+        assert [type(answer) for answer in answers] == [list, StoreUnavailable, StoreUnavailable]
 
     @pytest.mark.parametrize("leader", [0, 1])
     def test_a_leader_that_is_interrupted_leaves_the_others_with_an_answer(self, leader):

@@ -376,3 +376,23 @@ def test_a_second_attempt_is_not_copied_as_a_first(durable):
         once.run("k", lambda: 1 / 0)
     assert once.attempt("k", lambda: 7).attempt == 2
     assert [once.attempt("k", lambda: 8).attempt for _ in range(3)] == [2, 2, 2]
+
+
+def test_a_replay_that_cannot_be_copied_is_answered_all_the_same():
+    class Unreadable(MemoryStore):
+        def get(self, keys):
+            raise StoreUnavailable("gone since")
+
+    durable = Unreadable()
+    Once(durable).run("k", lambda: 1)
+    assert Once(TieredStore(MemoryStore(), durable)).run("k", lambda: 2) == 1
+
+
+def test_calls_that_failed_leave_nothing_behind_in_the_process():
+    store = TieredStore(MemoryStore(), MemoryStore())
+    with pytest.raises(ZeroDivisionError):
+        Once(store).run("k", lambda: 1 / 0)
+    claim = Once(store).claim("other")
+    claim.acquire()
+    claim.release()
+    assert store._first_attempts == {}

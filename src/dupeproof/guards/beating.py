@@ -64,6 +64,10 @@ class Pulse:
             self._promise = first
         return first
 
+    def is_late(self, now: float) -> bool:
+        """The heartbeat should have looked by now."""
+        return self._promise < now
+
     def due(self, now: float) -> list[Beating]:
         found = []
         for reference, due in list(self._due.items()):

@@ -61,7 +61,8 @@ def distribute(batch: Sequence[Waiting[T, R]], answers: list[R]) -> None:
 def refuse(batch: Sequence[Waiting[T, R]], error: BaseException) -> None:
     """Fail every call with an error of its own: two threads must not raise, and so change, the same one."""
     for call in batch:
-        call.fail(_own(error))
+        if not call.answered:  # interrupted while it told the answers
+            call.fail(_own(error))
 
 
 def items_of(batch: Sequence[Waiting[T, R]]) -> list[T]:
@@ -77,6 +78,9 @@ def _own(error: BaseException) -> BaseException:
         return StoreUnavailable(
             "the call that carried this one was interrupted; what became of it is unknown"
         )
-    own = copy.copy(error)
+    try:
+        own = copy.copy(error)
+    except Exception:  # noqa: BLE001 - not every error can be made anew from what it tells
+        own = StoreUnavailable(f"the call that carried this one failed: {type(error).__name__}: {error}")
     own.__cause__ = error
     return own

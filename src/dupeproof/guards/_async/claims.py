@@ -236,6 +236,14 @@ class AsyncClaim:
         self._publish(Kind.RELEASED if ours else Kind.LOST)
         return ours
 
+    def give_up(self) -> ClaimRequest:
+        """What is to be handed back, of a claim whose work has not begun."""
+        if self._open:
+            self.shut()
+            self._publish(Kind.RELEASED)
+        self.won = False
+        return self._request
+
     # What the heartbeat asks
 
     @property

@@ -2,12 +2,12 @@
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from dupeproof.core import outcomes
 from dupeproof.core.policy import Policy
-from dupeproof.errors import ClaimLost, DupeproofError, StoreUnavailable
+from dupeproof.errors import ClaimLost, StoreUnavailable
 from dupeproof.guards._async.claims import AsyncClaim
 from dupeproof.guards._async.engine import AsyncEngine
 from dupeproof.guards._async.runtime import insisting, settle
@@ -39,16 +39,21 @@ class AsyncBatch:
         recorded = time.monotonic()
         try:
             while waiting:
+                await self._engine.heartbeat.catch_up()
                 place = waiting.popleft()
+                if self._claims[place].lost:
+                    self.again.append(place)  # to somebody else, before it was begun
+                    continue
                 await self._run_one(place, fn, items[place])
                 if time.monotonic() - recorded > _LONGEST_UNRECORDED:
                     await self._record()
                     recorded = time.monotonic()
         except BaseException:
             # Interrupted. What has run is recorded, and what has not is handed back.
-            await self._record()
-            for place in waiting:
-                await self._claims[place].release()
+            try:
+                await self._record()
+            finally:
+                await self._hand_back(waiting)
             raise
         await self._record()
 
@@ -62,11 +67,18 @@ class AsyncBatch:
             return
         pairs = list(zip(requests, answers, strict=True))
         ours = {request.key for request, answer in pairs if type(answer) is outcomes.Won}
-        for place, (request, answer) in enumerate(pairs):
-            if type(answer) is outcomes.Busy and (self._policy.wait or request.key in ours):
-                self.again.append(place)
-            else:
-                await self._accept(place, answer)
+        try:
+            for place, (request, answer) in enumerate(pairs):
+                if type(answer) is outcomes.Busy and (self._policy.wait or request.key in ours):
+                    self.again.append(place)
+                else:
+                    await self._accept(place, answer)
+        except BaseException:
+            # Interrupted, and nothing has run.
+            await self._hand_back(
+                place for place, answer in enumerate(answers) if type(answer) is outcomes.Won
+            )
+            raise
 
     async def _accept(self, place: int, answer: outcomes.Outcome) -> None:
         claim = self._claims[place]
@@ -74,8 +86,13 @@ class AsyncBatch:
             await claim.accept(answer)
             if claim.done:
                 self.results[place] = Result(claim.result, replayed=True, attempt=claim.attempt)
-        except DupeproofError as exc:
+        except Exception as exc:  # noqa: BLE001 - also that of a codec; it belongs to this item, the others go on
             self.results[place] = failure(exc, claim.attempt)
+
+    async def _hand_back(self, places: Iterable[int]) -> None:
+        granted = [claim for claim in (self._claims[place] for place in places) if claim.guarded]
+        if granted:
+            await self._engine.unask([claim.give_up() for claim in granted])
 
     async def _run_one(self, place: int, fn: Callable[[T], Awaitable[R]], item: T) -> None:
         claim = self._claims[place]

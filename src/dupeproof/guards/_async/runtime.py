@@ -76,9 +76,9 @@ class _LoopBeat:
         self._timer = None if delay is None else self._loop.call_later(delay, self._tick)
 
     def _tick(self) -> None:
-        self._renewal = self._loop.create_task(self._renew())
+        self._renewal = self._loop.create_task(self.renew())
 
-    async def _renew(self) -> None:
+    async def renew(self) -> None:
         now = time.monotonic()
         due = self.pulse.due(now)
         try:
@@ -123,6 +123,12 @@ class Heartbeat:
         if beat.pulse.add(claim, time.monotonic()):
             beat.arm()
         return beat.pulse
+
+    async def catch_up(self) -> None:
+        """Renew what is due by now, for one who calls many functions in a row: none of them may let the loop turn."""
+        beat = self._beats.get(asyncio.get_running_loop())
+        if beat is not None and beat.pulse.is_late(time.monotonic()):
+            await beat.renew()
 
     def stop(self) -> None:
         """Nothing to do: without open claims there are no timers, and open claims are kept alive to their end."""

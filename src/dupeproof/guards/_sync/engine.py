@@ -41,6 +41,8 @@ class Engine:
     def ask(self, requests: list[ClaimRequest]) -> list[outcomes.Outcome]:
         try:
             answers = self.store.claim(requests)
+            if self._left_over:
+                self._hand_back_left_over()
         except StoreUnavailable:
             # The question may still be under way and be granted later, to nobody: to be handed back then.
             room = _MOST_LEFT_OVER - len(self._left_over)
@@ -51,8 +53,6 @@ class Engine:
         except BaseException:
             self.unask(requests)
             raise
-        if self._left_over:
-            self._hand_back_left_over()
         return answers
 
     def ask_patiently(self, request: ClaimRequest, patience: float) -> outcomes.Outcome:
@@ -64,7 +64,9 @@ class Engine:
             left = deadline - time.monotonic()
             if type(outcome) is not outcomes.Busy or left <= 0:
                 return outcome
-            until_over = max(outcome.lease_left / 1_000, _FIRST_POLL)
+            # A lease that is over although the key is busy is that of a call in this process, which needs none.
+            over = outcome.lease_left <= 0
+            until_over = _LONGEST_POLL if over else max(outcome.lease_left / 1_000, _FIRST_POLL)
             if self._waitable is not None:
                 self._waitable.wait(request.key, min(left, until_over))
             else:
@@ -147,8 +149,10 @@ class Engine:
         left_over, self._left_over = self._left_over, []
         try:
             self.store.release(left_over)
-        except StoreUnavailable:
-            self._left_over = left_over
+        except BaseException as exc:
+            self._left_over += left_over
+            if not isinstance(exc, StoreUnavailable):
+                raise
 
 
 def _handing_back(request: ClaimRequest) -> Release:

@@ -3,12 +3,12 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from dupeproof.core import outcomes
 from dupeproof.core.policy import Policy
-from dupeproof.errors import ClaimLost, DupeproofError, StoreUnavailable
+from dupeproof.errors import ClaimLost, StoreUnavailable
 from dupeproof.guards._sync.claims import Claim
 from dupeproof.guards._sync.engine import Engine
 from dupeproof.guards._sync.runtime import settle
@@ -40,16 +40,21 @@ class Batch:
         recorded = time.monotonic()
         try:
             while waiting:
+                self._engine.heartbeat.catch_up()
                 place = waiting.popleft()
+                if self._claims[place].lost:
+                    self.again.append(place)  # to somebody else, before it was begun
+                    continue
                 self._run_one(place, fn, items[place])
                 if time.monotonic() - recorded > _LONGEST_UNRECORDED:
                     self._record()
                     recorded = time.monotonic()
         except BaseException:
             # Interrupted. What has run is recorded, and what has not is handed back.
-            self._record()
-            for place in waiting:
-                self._claims[place].release()
+            try:
+                self._record()
+            finally:
+                self._hand_back(waiting)
             raise
         self._record()
 
@@ -63,11 +68,16 @@ class Batch:
             return
         pairs = list(zip(requests, answers, strict=True))
         ours = {request.key for request, answer in pairs if type(answer) is outcomes.Won}
-        for place, (request, answer) in enumerate(pairs):
-            if type(answer) is outcomes.Busy and (self._policy.wait or request.key in ours):
-                self.again.append(place)
-            else:
-                self._accept(place, answer)
+        try:
+            for place, (request, answer) in enumerate(pairs):
+                if type(answer) is outcomes.Busy and (self._policy.wait or request.key in ours):
+                    self.again.append(place)
+                else:
+                    self._accept(place, answer)
+        except BaseException:
+            # Interrupted, and nothing has run.
+            self._hand_back(place for place, answer in enumerate(answers) if type(answer) is outcomes.Won)
+            raise
 
     def _accept(self, place: int, answer: outcomes.Outcome) -> None:
         claim = self._claims[place]
@@ -75,8 +85,13 @@ class Batch:
             claim.accept(answer)
             if claim.done:
                 self.results[place] = Result(claim.result, replayed=True, attempt=claim.attempt)
-        except DupeproofError as exc:
+        except Exception as exc:  # noqa: BLE001 - also that of a codec; it belongs to this item, the others go on
             self.results[place] = failure(exc, claim.attempt)
+
+    def _hand_back(self, places: Iterable[int]) -> None:
+        granted = [claim for claim in (self._claims[place] for place in places) if claim.guarded]
+        if granted:
+            self._engine.unask([claim.give_up() for claim in granted])
 
     def _run_one(self, place: int, fn: Callable[[T], R], item: T) -> None:
         claim = self._claims[place]

@@ -62,6 +62,9 @@ class Heartbeat:
             self._wake()
         return self._pulse
 
+    def catch_up(self) -> None:
+        """Nothing to do: the thread is never late."""
+
     def stop(self) -> None:
         """End the thread, when the claims that are still open have come to their end."""
         with self._changed:

@@ -8,6 +8,7 @@ several callers, the first of the next one lets the loop turn once, for the othe
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from dupeproof.errors import StoreUnavailable
@@ -44,9 +45,10 @@ class _Call(Waiting[T, R]):
             await self._woken
         except asyncio.CancelledError:
             self.left = not self.sent
-            if to_the_end and self.sent and not self.answered:
+            while to_the_end and self.sent and not self.answered:
                 self._renew()
-                await self._woken
+                with suppress(asyncio.CancelledError):  # some cancel again and again until it has an effect
+                    await self._woken
             raise
 
 
@@ -117,18 +119,34 @@ class AsyncCoalescer(Generic[T, R]):
                 size += len(call.items)
         return batch
 
-    async def _carry(self, batch: list[_Call[T, R]]) -> None:
+    async def _carry(self, batch: list[_Call[T, R]]) -> StoreUnavailable | None:
+        """Send the batch and tell its callers. What came instead of an answer, if the store could not be reached."""
         try:
             distribute(batch, await self._send(items_of(batch)))
         except StoreUnavailable as exc:
             if exc.refused and len(batch) > 1:
-                # The store took offence at one of them and did nothing: let each have an answer of its own.
-                for call in batch:
-                    await self._carry([call])
+                await self._carry_each(batch)
             else:
                 refuse(batch, exc)
+                return None if exc.refused else exc
         except Exception as exc:  # noqa: BLE001 - it belongs to the callers, who raise it
             refuse(batch, exc)
         except BaseException as exc:
             refuse(batch, exc)
+            raise
+        return None
+
+    async def _carry_each(self, batch: list[_Call[T, R]]) -> None:
+        """The store took offence at one of them and did nothing: let each have an answer of its own.
+
+        If it cannot be reached any more, they are all told so: waiting for that once each would take for ever.
+        """
+        left = deque(batch)
+        try:
+            while left:
+                if (down := await self._carry([left.popleft()])) is not None:
+                    refuse(left, down)
+                    return
+        except BaseException as exc:
+            refuse(left, exc)
             raise

@@ -39,8 +39,9 @@ class PerHome(Generic[T]):
 
     def _sweep(self) -> None:
         """A loop that has ended leaves its connections open: nobody was there to close them."""
-        for loop in [loop for loop in self._made if loop.is_closed()]:
-            self._discard(self._made.pop(loop))
+        for loop in list(self._made):  # in one piece: loops of other threads come and go meanwhile
+            if loop.is_closed() and (left := self._made.pop(loop, None)) is not None:
+                self._discard(left)
 
 
 async def gather(works: Iterable[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:

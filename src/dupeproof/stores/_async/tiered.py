@@ -181,16 +181,24 @@ class AsyncTieredStore:
         for request, attempt in won:
             if attempt == 1:
                 self._first_attempts[request.token] = True
-        while len(self._first_attempts) > _MOST_OPEN:
-            self._first_attempts.pop(next(iter(self._first_attempts)), None)
+        if len(self._first_attempts) > _MOST_OPEN:
+            for token in list(self._first_attempts)[
+                : _MOST_OPEN // 10
+            ]:  # in one piece: other threads change it
+                self._first_attempts.pop(token, None)
         await self._vacate([request for request, attempt in won if attempt > 1])
         done = [request for request, answer in pairs if type(answer) is Done]
         if done and not self._resting():
-            found = await self._durable.get([request.key for request in done])
+            try:
+                found = await self._durable.get([request.key for request in done])
+            except StoreUnavailable:
+                return  # all has been answered; only the copies are missing
             fillings = [copies.of_record(*pair) for pair in zip(done, found, strict=True)]
             await self._offer([filling for filling in fillings if filling is not None], self._shelf.fill)
 
     async def _vacate(self, items: Sequence[ClaimRequest | Fail | Release]) -> None:
+        for item in items:
+            self._first_attempts.pop(item.token, None)
         places = [Reservation(copies.record_key(item.key), item.token, 0) for item in items]
         await self._offer(places, self._shelf.vacate)
 

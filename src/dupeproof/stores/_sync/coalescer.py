@@ -121,18 +121,34 @@ class Coalescer(Generic[T, R]):
                 size += len(call.items)
         return batch
 
-    def _carry(self, batch: list[_Call[T, R]]) -> None:
+    def _carry(self, batch: list[_Call[T, R]]) -> StoreUnavailable | None:
+        """Send the batch and tell its callers. What came instead of an answer, if the store could not be reached."""
         try:
             distribute(batch, self._send(items_of(batch)))
         except StoreUnavailable as exc:
             if exc.refused and len(batch) > 1:
-                # The store took offence at one of them and did nothing: let each have an answer of its own.
-                for call in batch:
-                    self._carry([call])
+                self._carry_each(batch)
             else:
                 refuse(batch, exc)
+                return None if exc.refused else exc
         except Exception as exc:  # noqa: BLE001 - it belongs to the callers, who raise it
             refuse(batch, exc)
         except BaseException as exc:
             refuse(batch, exc)
+            raise
+        return None
+
+    def _carry_each(self, batch: list[_Call[T, R]]) -> None:
+        """The store took offence at one of them and did nothing: let each have an answer of its own.
+
+        If it cannot be reached any more, they are all told so: waiting for that once each would take for ever.
+        """
+        left = deque(batch)
+        try:
+            while left:
+                if (down := self._carry([left.popleft()])) is not None:
+                    refuse(left, down)
+                    return
+        except BaseException as exc:
+            refuse(left, exc)
             raise

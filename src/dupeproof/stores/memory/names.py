@@ -16,6 +16,8 @@ from dupeproof.keys.names import MAX_KEY_BYTES
 
 _SHORTEST_REST = 1.0
 """Seconds between two sweeps, at least; otherwise half a window, so that memory holds one and a half of them."""
+_LARGEST_SHARE = 20
+"""One part in so many of the time may go into sweeping: a short window among many marks of a long one."""
 
 
 class _Stamp(float):
@@ -32,7 +34,11 @@ class Names:
         self._until: dict[str, float] = {}
         self._metas: dict[str, bytes] = {}
         self._lock = threading.Lock()
-        self._sweep_at = 0.0
+        self._swept_at = 0.0
+        self._took = 0.0
+
+    def after_fork(self) -> None:
+        self._lock = threading.Lock()
 
     def marker(self, window: int, otherwise: Callable[[object, object], bool]) -> Callable[..., bool]:
         """`seen(key, *, meta=None)` as a bare function; what is not a plain key alone is left to `otherwise`."""
@@ -55,7 +61,7 @@ class Names:
                 known = remember(key, until)
                 if known is until:
                     if until > sweep_at:
-                        sweep_at = self._swept(until, lasting)
+                        sweep_at = self._sweep(until - lasting, lasting) + lasting
                     return False
                 if known > until - lasting:
                     return True
@@ -76,7 +82,8 @@ class Names:
                 self._metas[key] = meta
             else:
                 self._metas.pop(key, None)
-            return True
+        self._sweep(now, window / 1_000)
+        return True
 
     def mark_many(self, keys: Sequence[str], window: int) -> list[bool]:
         """Like `mark` for each, in order, without a step of the interpreter's for each."""
@@ -84,7 +91,7 @@ class Names:
             return [self.mark(key, window) for key in keys]
         now = self._clock()
         until = _Stamp(now + window / 1_000)
-        self._swept(until, window / 1_000)
+        self._sweep(now, window / 1_000)
         known = list(map(self._until.setdefault, keys, repeat(until)))
         if known == [until] * len(keys):  # an answer for most batches without a look at each key
             return [True] * len(keys)
@@ -112,12 +119,15 @@ class Names:
         untils = list(self._until.values())
         return len(untils), sum(until > now for until in untils)
 
-    def _swept(self, until: float, lasting: float) -> float:
-        """Sweep if it is time to. From which `until` on it is time again."""
-        if until > self._sweep_at:
-            self._sweep_at = until + lasting + max(_SHORTEST_REST, lasting / 2)
+    def _sweep(self, now: float, lasting: float) -> float:
+        """Sweep if it is time to. When it is time again, for one whose marks last that long."""
+        rest = max(_SHORTEST_REST, lasting / 2, _LARGEST_SHARE * self._took)
+        if not 0 <= now - self._swept_at <= rest:
+            self._swept_at = now
+            began = time.monotonic()
             self.remove_expired(len(self._until))
-        return self._sweep_at
+            self._took = time.monotonic() - began
+        return self._swept_at + rest
 
     def remove_expired(self, limit: int) -> int:
         now = self._clock()

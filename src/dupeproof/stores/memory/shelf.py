@@ -24,6 +24,9 @@ class MemoryShelf:
         self._lock = threading.Lock()
         self._places: dict[bytes, _Place] = {}
 
+    def after_fork(self) -> None:
+        self._lock = threading.Lock()
+
     def reserve(self, places: Sequence[Reservation]) -> list[Kept | None]:
         now = self._clock()
         found = []

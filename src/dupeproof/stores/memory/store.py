@@ -1,11 +1,12 @@
 """The store in a dict: for tests, single processes, and as the plainest reading of the contract."""
 
+import os
 import platform
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
-from weakref import ref
+from weakref import WeakSet, ref
 
 from dupeproof.core import transitions
 from dupeproof.core.clock import Clock, system_clock
@@ -49,6 +50,14 @@ class MemoryStore:
         self._rows: dict[bytes, Row] = {}
         self._waiters: dict[bytes, list[Callable[[], object]]] = {}
         self._sweep_at = _FIRST_SWEEP
+        _stores.add(self)
+
+    def after_fork(self) -> None:
+        """A thread that held a lock is not there in the child to give it back."""
+        self._lock = threading.Lock()
+        self._shelf.after_fork()
+        for names in self._names.values():
+            names.after_fork()
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         now = self._clock()
@@ -314,3 +323,14 @@ class MemoryStore:
         for key in gone:
             del self._records[key]
         return len(gone_marks) + len(gone)
+
+
+_stores: WeakSet[MemoryStore] = WeakSet()
+
+
+def _after_fork() -> None:
+    for store in list(_stores):
+        store.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -18,6 +18,7 @@ from dupeproof.core.records import (
     Stats,
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
+from dupeproof.errors import StoreUnavailable
 from dupeproof.stores.redis import layout
 from dupeproof.stores.redis._async.client import ANYWHERE, AsyncClient
 from dupeproof.stores.redis._async.shelf import AsyncRedisShelf
@@ -89,7 +90,12 @@ class AsyncRedisStore:
         # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
         keys = [mark.key for mark in marks]
         commands = layout.mark_commands(marks)
-        answers = await self._client.send(commands, _tags(keys), repeat=False) if keys else []
+        try:
+            answers = await self._client.send(commands, _tags(keys), repeat=False) if keys else []
+        except StoreUnavailable as exc:
+            # Each was decided by itself. Some may have been made, and so "nothing was done" would be wrong.
+            exc.refused = exc.refused and len(marks) == 1
+            raise
         return [answer is not None for answer in answers]
 
     async def unmark(self, marks: Sequence[Mark]) -> list[bool]:

@@ -19,6 +19,7 @@ from dupeproof.core.records import (
     Stats,
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
+from dupeproof.errors import StoreUnavailable
 from dupeproof.stores.redis import layout
 from dupeproof.stores.redis._sync.client import ANYWHERE, Client
 from dupeproof.stores.redis._sync.shelf import RedisShelf
@@ -88,7 +89,12 @@ class RedisStore:
         # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
         keys = [mark.key for mark in marks]
         commands = layout.mark_commands(marks)
-        answers = self._client.send(commands, _tags(keys), repeat=False) if keys else []
+        try:
+            answers = self._client.send(commands, _tags(keys), repeat=False) if keys else []
+        except StoreUnavailable as exc:
+            # Each was decided by itself. Some may have been made, and so "nothing was done" would be wrong.
+            exc.refused = exc.refused and len(marks) == 1
+            raise
         return [answer is not None for answer in answers]
 
     def unmark(self, marks: Sequence[Mark]) -> list[bool]:
