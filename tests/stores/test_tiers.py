@@ -51,6 +51,8 @@ class World:
         self.down = False
         self.callers = []
         self.tokens = 0
+        self.windows = {}
+        """Of the finish of each token: one that is sent again is the same again."""
         self.answered_fast = 0
         self.tiers = AsyncTieredStore(FastTier(self), SteppingStore(self.memory))
 
@@ -182,6 +184,8 @@ def perform(world, action):
             window = its_terms.window
             match verb:
                 case "finish":
+                    if not flag:
+                        window = world.windows.setdefault(token, window)
                     world.start(
                         steps,
                         "finish",
