@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from dupeproof.core.records import Finish
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores._async.coalescer import AsyncCoalescer
 from dupeproof.stores._sync.coalescer import Coalescer
@@ -196,6 +197,15 @@ class TestTasks:
         tasks.gate.set()
         await asyncio.gather(*calls)
         assert max(map(len, tasks.sent)) == LARGEST_BATCH
+
+    async def test_large_results_do_not_all_share_a_batch(self):
+        tasks = Tasks()
+        calls = await tasks.occupied(
+            *([Finish(bytes(16), bytes(8), 1, bytes(2**22), "json")] for _ in range(5))
+        )
+        tasks.gate.set()
+        await asyncio.gather(*calls)
+        assert [len(batch) for batch in tasks.sent] == [1, 1, 1, 1, 1, 1]
 
     async def test_a_call_that_is_a_batch_already_goes_by_itself(self):
         tasks = Tasks()

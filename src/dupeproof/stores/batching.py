@@ -8,6 +8,8 @@ from typing import Generic, TypeVar
 from dupeproof.errors import StoreUnavailable
 
 LARGEST_BATCH = 1_000
+_HEAVY = 8_192
+"""Bytes of a result that count as one more item: a batch of large ones is cut before it fills the memory."""
 LARGEST_CALL = 100
 """A call of more items is a batch already and goes by itself."""
 MOST_WAITING = 10_000
@@ -21,6 +23,7 @@ class Waiting(ABC, Generic[T, R]):
 
     def __init__(self, items: Sequence[T]) -> None:
         self.items = items
+        self.weight = sum([1 + len(getattr(item, "result", b"")) // _HEAVY for item in items])
         self.sent = False
         self.answered = False
         self._answers: list[R] | None = None

@@ -111,12 +111,12 @@ class AsyncCoalescer(Generic[T, R]):
     def _next_batch(self) -> list[_Call[T, R]]:
         batch: list[_Call[T, R]] = []
         size = 0
-        while self._queue and size + len(self._queue[0].items) <= LARGEST_BATCH:
+        while self._queue and (not batch or size + self._queue[0].weight <= LARGEST_BATCH):
             call = self._queue.popleft()
             if not call.left:
                 call.sent = True
                 batch.append(call)
-                size += len(call.items)
+                size += call.weight
         return batch
 
     async def _carry(self, batch: list[_Call[T, R]]) -> StoreUnavailable | None:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-_LONGEST_SLEEP = 60.0
+_LONGEST_SLEEP = 300.0
 """A leader always comes back much sooner; past this one that vanished is replaced."""
 
 
@@ -114,11 +114,11 @@ class Coalescer(Generic[T, R]):
         batch: list[_Call[T, R]] = []
         size = 0
         with self._lock:
-            while self._queue and size + len(self._queue[0].items) <= LARGEST_BATCH:
+            while self._queue and (not batch or size + self._queue[0].weight <= LARGEST_BATCH):
                 call = self._queue.popleft()
                 call.sent = True
                 batch.append(call)
-                size += len(call.items)
+                size += call.weight
         return batch
 
     def _carry(self, batch: list[_Call[T, R]]) -> StoreUnavailable | None:

@@ -8,6 +8,8 @@ from msgspec import Struct
 from dupeproof.core.clock import Clock
 from dupeproof.core.records import Filling, Kept, Reservation
 
+_FIRST_SWEEP = 10_000
+
 
 class _Place(Struct, frozen=True):
     until: int
@@ -23,6 +25,7 @@ class MemoryShelf:
         self._clock = clock
         self._lock = threading.Lock()
         self._places: dict[bytes, _Place] = {}
+        self._sweep_at = _FIRST_SWEEP
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
@@ -37,6 +40,9 @@ class MemoryShelf:
                     place = _Place(now + wanted.window, now, wanted.token, None, wanted.fingerprint)
                     self._places[wanted.key] = place
                 found.append(place.kept)
+            if len(self._places) >= self._sweep_at:
+                self._places = {key: place for key, place in self._places.items() if place.until > now}
+                self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._places))
         return found
 
     def fill(self, fillings: Sequence[Filling]) -> None:
