@@ -73,9 +73,6 @@ class SQLiteStore:
         self._clock = clock
         self.path = Path(path)
         self.timeout = timeout
-        self._expects_new = True
-        """What the last single call found. A known key is best looked at first, for which no lock is needed; of a new one
-        the look is half the price."""
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         return self._database.run(self._claim, requests)
@@ -135,19 +132,15 @@ class SQLiteStore:
 
     def _claim(self, connection: sqlite3.Connection, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         now = self._clock()
-        alone = len(requests) == 1
-        if not (alone and self._expects_new):
-            known = _only_read(connection, requests, now)
-            if known is not None:
-                return known
-        if alone:
-            self._expects_new = rows.add(connection, requests[0], now)
+        # A look first: a replay must not wait for whoever holds the write lock.
+        known = _only_read(connection, requests, now)
+        if known is not None:
+            return known
+        if len(requests) == 1 and rows.add(connection, requests[0], now):
             waited = self._clock() - now
-            if self._expects_new and waited <= requests[0].terms.lease * _SHARE_OF_LEASE:
+            if waited <= requests[0].terms.lease * _SHARE_OF_LEASE:
                 return [_FIRST]
             # The lease began before the wait for the lock; claimed again below, it begins anew.
-            if not self._expects_new and (known := _only_read(connection, requests, now)) is not None:
-                return known
         with transaction(connection):
             now = self._clock()
             return [_claimed(connection, request, now) for request in requests]
@@ -196,14 +189,10 @@ class SQLiteStore:
 
     def _mark(self, connection: sqlite3.Connection, marks: Sequence[Mark]) -> list[bool]:
         now = self._clock()
-        alone = len(marks) == 1
-        if not (alone and self._expects_new) and all(
-            connection.execute(_READ_MARK, (mark.key, now)).fetchone() for mark in marks
-        ):
+        if all(connection.execute(_READ_MARK, (mark.key, now)).fetchone() for mark in marks):
             return [False] * len(marks)
-        if alone:
-            self._expects_new = _marked(connection, marks[0], now)
-            return [self._expects_new]
+        if len(marks) == 1:
+            return [_marked(connection, marks[0], now)]
         with transaction(connection):
             now = self._clock()
             return [_marked(connection, mark, now) for mark in marks]
