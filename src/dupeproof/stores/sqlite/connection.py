@@ -6,7 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.resources import files
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
@@ -24,6 +26,9 @@ _SMALLEST_LOG, _LARGEST_LOG = 1_000, 8_000
 """Pages. The log follows the size of the file: in a large one nearly every id changes a page of its own, which a larger
 log writes back half as often; in a small one it would only be a file that grows, and syncing that takes double the time."""
 _CALLS_BETWEEN_LOOKS = 256
+_FIRST_PAUSES = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.025, 0.025, 0.05, 0.05)
+_LONGEST_PAUSE = 0.1
+"""Seconds, as SQLite itself would wait for a lock. Not by its own timeout: a replay must not wait at all."""
 _REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
 _TABLES = (
     "SELECT count(*) FROM sqlite_master WHERE name IN "
@@ -71,13 +76,29 @@ class Database:
             self._calls += 1
             if self._calls % _CALLS_BETWEEN_LOOKS == 0:
                 _fit_log(self._connection)
-            return work(self._connection, *args, **kwargs)
+            return self._patiently(self._connection, partial(work, self._connection, *args, **kwargs))
         except sqlite3.Error as exc:
             raise StoreUnavailable(
                 f"{self.path}: {_advice(exc, self._timeout)}", refused=_refused(exc)
             ) from exc
         finally:
             self._lock.release()
+
+    def _patiently(self, connection: sqlite3.Connection, work: Callable[[], R]) -> R:
+        """Again, while somebody else holds the write lock. All of it, so that what it read and the time are not outdated."""
+        deadline = 0.0
+        for pause in chain(_FIRST_PAUSES, repeat(_LONGEST_PAUSE)):
+            try:
+                return work()
+            except sqlite3.OperationalError as exc:
+                now = time.monotonic()
+                deadline = deadline or now + self._timeout
+                if not is_busy(exc) or now >= deadline:
+                    raise
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                time.sleep(min(pause, deadline - now))
+        raise AssertionError
 
     def close(self) -> None:
         if self._pid == os.getpid():
@@ -138,6 +159,7 @@ class Database:
             with transaction(connection):
                 for statement in SCHEMA.split(";\n"):
                     connection.execute(statement)
+        connection.execute("PRAGMA busy_timeout = 0")  # from here on `_patiently` waits
 
     def _in_wal_mode(self, connection: sqlite3.Connection, *, give_up: bool) -> bool:
         try:
@@ -193,6 +215,10 @@ def _fit_log(connection: sqlite3.Connection) -> None:
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     log = min(max(_SMALLEST_LOG, pages // 4), _LARGEST_LOG)
     connection.execute(f"PRAGMA wal_autocheckpoint = {log}")
+
+
+def is_busy(exc: sqlite3.OperationalError) -> bool:
+    return exc.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _refused(exc: sqlite3.Error) -> bool:

@@ -24,14 +24,12 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.stores.sqlite import rows, sequences
-from dupeproof.stores.sqlite.connection import SCHEMA, Database, transaction
+from dupeproof.stores.sqlite.connection import SCHEMA, Database, is_busy, transaction
 
 Change = TypeVar("Change", Finish, Fail, Release, Renew)
 T = TypeVar("T")
 R = TypeVar("R")
 _FIRST = Won(1)
-_SHARE_OF_LEASE = 0.1
-"""How much of a lease may be lost to waiting for the write lock."""
 
 _READ_MARK = "SELECT meta, expires_at, token FROM dupeproof_marks WHERE key = ? AND expires_at > ?"
 _MARK = (
@@ -73,6 +71,9 @@ class SQLiteStore:
         self._clock = clock
         self.path = Path(path)
         self.timeout = timeout
+        self._expects_new = True
+        """What the last single call found. A known key is looked at first, which needs no lock; of a new one the look is a
+        good part of the price."""
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         return self._database.run(self._claim, requests)
@@ -132,18 +133,24 @@ class SQLiteStore:
 
     def _claim(self, connection: sqlite3.Connection, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         now = self._clock()
-        # A look first: a replay must not wait for whoever holds the write lock.
+        if len(requests) == 1 and self._expects_new and self._added(connection, requests[0], now):
+            return [_FIRST]
         known = _only_read(connection, requests, now)
         if known is not None:
             return known
-        if len(requests) == 1 and rows.add(connection, requests[0], now):
-            waited = self._clock() - now
-            if waited <= requests[0].terms.lease * _SHARE_OF_LEASE:
-                return [_FIRST]
-            # The lease began before the wait for the lock; claimed again below, it begins anew.
+        self._expects_new = True
         with transaction(connection):
-            now = self._clock()
             return [_claimed(connection, request, now) for request in requests]
+
+    def _added(self, connection: sqlite3.Connection, request: ClaimRequest, now: int) -> bool:
+        try:
+            self._expects_new = rows.add(connection, request, now)
+        except sqlite3.OperationalError as exc:
+            # Somebody else is writing: a replay must not wait for that, and is looked for first.
+            if not is_busy(exc) or rows.read(connection, request.key) is None:
+                raise
+            self._expects_new = False
+        return self._expects_new
 
     def _finish(self, connection: sqlite3.Connection, changes: Sequence[Finish]) -> list[bool]:
         if len(changes) == 1 and rows.close(connection, changes[0], self._clock()):
@@ -189,12 +196,17 @@ class SQLiteStore:
 
     def _mark(self, connection: sqlite3.Connection, marks: Sequence[Mark]) -> list[bool]:
         now = self._clock()
-        if all(connection.execute(_READ_MARK, (mark.key, now)).fetchone() for mark in marks):
+        if not (len(marks) == 1 and self._expects_new) and _all_marked(connection, marks, now):
             return [False] * len(marks)
         if len(marks) == 1:
-            return [_marked(connection, marks[0], now)]
+            try:
+                self._expects_new = _marked(connection, marks[0], now)
+            except sqlite3.OperationalError as exc:
+                if not is_busy(exc) or not _all_marked(connection, marks, now):
+                    raise
+                self._expects_new = False
+            return [self._expects_new]
         with transaction(connection):
-            now = self._clock()
             return [_marked(connection, mark, now) for mark in marks]
 
     def _unmark(self, connection: sqlite3.Connection, marks: Sequence[Mark]) -> list[bool]:
@@ -229,6 +241,10 @@ class SQLiteStore:
         with transaction(connection):
             synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
         return Health(store="sqlite", version=sqlite3.sqlite_version, details={"synchronous": synchronous})
+
+
+def _all_marked(connection: sqlite3.Connection, marks: Sequence[Mark], now: int) -> bool:
+    return all(connection.execute(_READ_MARK, (mark.key, now)).fetchone() for mark in marks)
 
 
 def _only_read(
