@@ -69,6 +69,7 @@ OURS = {
 _BY_TEXT = {
     "no such table": lambda: TableMissing("the table is not there"),
     "closed": _gone,
+    "released back to the pool": _gone,
     "consuming input failed": _gone,
     "Lost connection": _gone,
 }
@@ -122,13 +123,13 @@ def _own_code(exc: BaseException) -> Code | None:
     if isinstance(exc, sqlite3.Error):
         name: str | None = getattr(exc, "sqlite_errorname", None)
         return name
+    # PyMySQL and those like it: a number, then a text. It says more than the SQLSTATE some of them have too.
+    if len(exc.args) >= 2 and isinstance(exc.args[0], int) and _is_database_error(exc):
+        return exc.args[0]
     for attribute in ("sqlstate", "pgcode"):
         state = getattr(exc, attribute, None)
         if isinstance(state, str):
             return state
-    # PyMySQL and those like it: a number, then a text.
-    if len(exc.args) >= 2 and isinstance(exc.args[0], int) and _is_database_error(exc):
-        return exc.args[0]
     return None
 
 

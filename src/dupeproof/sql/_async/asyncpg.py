@@ -3,7 +3,8 @@
 
 from typing import Any
 
-from dupeproof.sql._async.protocols import AsyncJoined
+from dupeproof.errors import ConfigError
+from dupeproof.sql._async.protocols import CLOSED, AsyncJoined
 
 
 class Asyncpg(AsyncJoined):
@@ -11,6 +12,8 @@ class Asyncpg(AsyncJoined):
     style = "numeric_dollar"
 
     def __init__(self, connection: Any) -> None:
+        if connection.is_closed():
+            raise ConfigError(CLOSED)
         self._connection = connection
 
     @property

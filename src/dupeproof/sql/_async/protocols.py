@@ -10,6 +10,7 @@ from dupeproof.sql.statements import Dialect, Style, rendered
 
 Parameters = Mapping[str, Any]
 _NONE: Parameters = {}
+CLOSED = "this connection is closed; open one and begin a transaction on it"
 NO_TRANSACTION = (
     "there is no transaction on this connection, so what is marked would stay even if your work fails; "
 )

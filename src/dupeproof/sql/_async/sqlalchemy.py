@@ -3,7 +3,7 @@
 from typing import Any
 
 from dupeproof.errors import ConfigError
-from dupeproof.sql._async.protocols import AsyncJoined
+from dupeproof.sql._async.protocols import CLOSED, AsyncJoined
 from dupeproof.sql.kinds import supported_dialect
 
 
@@ -44,5 +44,5 @@ async def join_session(session: Any) -> AsyncSqlalchemy:
 
 async def join_connection(connection: Any) -> AsyncSqlalchemy:
     if connection.closed:
-        raise ConfigError("this connection is closed; open one and begin a transaction on it")
+        raise ConfigError(CLOSED)
     return AsyncSqlalchemy(connection)

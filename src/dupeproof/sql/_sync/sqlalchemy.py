@@ -4,7 +4,7 @@
 from typing import Any
 
 from dupeproof.errors import ConfigError
-from dupeproof.sql._sync.protocols import Joined
+from dupeproof.sql._sync.protocols import CLOSED, Joined
 from dupeproof.sql.kinds import supported_dialect
 
 
@@ -45,5 +45,5 @@ def join_session(session: Any) -> Sqlalchemy:
 
 def join_connection(connection: Any) -> Sqlalchemy:
     if connection.closed:
-        raise ConfigError("this connection is closed; open one and begin a transaction on it")
+        raise ConfigError(CLOSED)
     return Sqlalchemy(connection)
