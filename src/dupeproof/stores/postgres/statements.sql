@@ -124,6 +124,10 @@ SELECT count(*) FILTER (WHERE expires_at > clock_timestamp()), count(*),
        pg_total_relation_size('dupeproof_marks') + pg_total_relation_size('dupeproof_records')
 FROM dupeproof_marks
 
+-- name: count_inbox
+SELECT count(*) FILTER (WHERE expires_at > clock_timestamp()), count(*), pg_total_relation_size('dupeproof_inbox')
+FROM dupeproof_inbox
+
 -- name: check
 SELECT current_setting('server_version'), current_setting('synchronous_commit'), pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
        has_table_privilege('dupeproof_records', 'INSERT') AND has_table_privilege('dupeproof_records', 'UPDATE')

@@ -57,6 +57,7 @@ _COUNT_RECORDS = """
                 WHEN hold THEN 'held' ELSE 'abandoned' END AS situation, count(*)
     FROM dupeproof_records GROUP BY situation
 """
+_COUNT_INBOX = "SELECT count(*) FILTER (WHERE expires_at > ?), count(*) FROM dupeproof_inbox"
 _COUNT_MARKS = "SELECT count(*) FILTER (WHERE expires_at > ?), count(*) FROM dupeproof_marks"
 
 
@@ -248,8 +249,9 @@ class SQLiteStore:
         size = connection.execute(
             "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
         ).fetchone()[0]
-        expired = records.pop(State.FREE, 0) + marks - live
-        return Stats(marks=live, records=records, expired=expired, bytes=size)
+        inbox, all_inbox = connection.execute(_COUNT_INBOX, (now,)).fetchone()
+        expired = records.pop(State.FREE, 0) + marks - live + all_inbox - inbox
+        return Stats(marks=live, records=records, expired=expired, inbox=inbox, bytes=size)
 
     def _check(self, connection: sqlite3.Connection) -> Health:
         with transaction(connection):

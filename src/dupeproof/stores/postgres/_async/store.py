@@ -133,8 +133,9 @@ class AsyncPostgresStore:
     async def stats(self) -> Stats:
         records: dict[str, int] = dict(await self._run("count_records"))
         [(live, marks, size)] = await self._run("count_marks")
-        expired = records.pop(State.FREE, 0) + marks - live
-        return Stats(marks=live, records=records, expired=expired, bytes=size)
+        [(inbox, all_inbox, inbox_size)] = await self._run("count_inbox")
+        expired = records.pop(State.FREE, 0) + marks - live + all_inbox - inbox
+        return Stats(marks=live, records=records, expired=expired, inbox=inbox, bytes=size + inbox_size)
 
     async def check(self) -> Health:
         await self.get([])

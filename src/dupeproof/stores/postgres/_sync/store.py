@@ -134,8 +134,9 @@ class PostgresStore:
     def stats(self) -> Stats:
         records: dict[str, int] = dict(self._run("count_records"))
         [(live, marks, size)] = self._run("count_marks")
-        expired = records.pop(State.FREE, 0) + marks - live
-        return Stats(marks=live, records=records, expired=expired, bytes=size)
+        [(inbox, all_inbox, inbox_size)] = self._run("count_inbox")
+        expired = records.pop(State.FREE, 0) + marks - live + all_inbox - inbox
+        return Stats(marks=live, records=records, expired=expired, inbox=inbox, bytes=size + inbox_size)
 
     def check(self) -> Health:
         self.get([])
