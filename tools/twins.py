@@ -20,6 +20,7 @@ SUBSTITUTIONS = [
     (r"\bimport redis\.asyncio as redis\b", "import redis"),
     (r"\b_async\b", "_sync"),
     (r"\bopen_async_store\b", "open_store"),
+    (r"\bjoin_async\b", "join"),
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\bAsync(?=[A-Z])", ""),
     (r"\bAwaitable\[(\w+)\]", r"\1"),

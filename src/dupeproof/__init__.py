@@ -11,16 +11,19 @@ from dupeproof.errors import (
     KeyMissing,
     KeyReused,
     NotReplayable,
+    RetryTransaction,
     SequenceRefused,
     StoreUnavailable,
     TokenError,
 )
 from dupeproof.guards import AsyncCooldown, AsyncOnce, Cooldown, Once
+from dupeproof.inbox import AsyncInbox, Inbox
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AsyncCooldown",
+    "AsyncInbox",
     "AsyncOnce",
     "Busy",
     "ClaimLost",
@@ -29,11 +32,13 @@ __all__ = [
     "Dead",
     "DupeproofError",
     "Held",
+    "Inbox",
     "KeyInvalid",
     "KeyMissing",
     "KeyReused",
     "NotReplayable",
     "Once",
+    "RetryTransaction",
     "SequenceRefused",
     "StoreUnavailable",
     "TokenError",

@@ -53,6 +53,10 @@ class SequenceRefused(DupeproofError):
         self.verdict = verdict
 
 
+class RetryTransaction(DupeproofError):
+    """The database gave way to another transaction, and nothing of yours is done: roll back and run it again."""
+
+
 class StoreUnavailable(DupeproofError):
     """The store did not answer in time, or refused to."""
 

@@ -15,6 +15,7 @@ FIXTURES = {
     "redis_cluster": "redis_cluster",
     "redis_sentinel": "redis_sentinel",
     "postgres_server": "postgres",
+    "mariadb_server": "mariadb",
     **{f"own_{name}": name for name in install.SERVERS},
 }
 

@@ -1,10 +1,12 @@
 """Servers as fixtures: one of each per run, shared; and private ones for tests that kill or pause them.
 
 `redis_url`, `redis_cluster_url`, `redis_sentinel_url`: an empty keyspace for each test.
-`postgres_url`: an empty database for each test; `postgres_module_url`: one for each test file.
-`redis_server`, `redis_cluster`, `redis_sentinel`, `postgres_server`: the shared servers. Do not kill these.
+`postgres_url`, `mariadb_url`: an empty database for each test; `postgres_module_url`, `mariadb_module_url`: one for
+each test file.
+`redis_server`, `redis_cluster`, `redis_sentinel`, `postgres_server`, `mariadb_server`: the shared servers. Do not kill
+these.
 `own_redis(appendonly=True)`, `own_redis_cluster(replicas=1)`, `own_redis_sentinel()`, `own_postgres()`,
-`own_pgbouncer(url)`: start a server of the test's own, gone when the test is over.
+`own_pgbouncer(url)`, `own_mariadb()`: start a server of the test's own, gone when the test is over.
 """
 
 import contextlib
@@ -15,6 +17,7 @@ import pytest
 
 from dupeproof.testing.servers import (
     Given,
+    MariaDB,
     PgBouncer,
     Postgres,
     Redis,
@@ -25,12 +28,15 @@ from dupeproof.testing.servers import (
     ServerMissing,
     install,
     keyspace,
+    mariadb,
+    postgres,
 )
-from dupeproof.testing.servers.postgres import create_database, drop_database
 
 from .selection import KEY
 
 S = TypeVar("S", bound=Server)
+DATABASES = {"postgres": postgres, "mariadb": mariadb}
+"""Servers that give each test a database of its own."""
 
 
 def shared(config: pytest.Config, kind: type[Server]) -> Iterator[Server]:
@@ -49,7 +55,7 @@ def shared(config: pytest.Config, kind: type[Server]) -> Iterator[Server]:
                 raise
             selection.leave_out(name, f"{install.variable(name)}: {error}")
         # Every test begins by removing all keys, so somebody's data must not be there.
-        if url is not None and name != "postgres" and (keys := keyspace.count(url)) > 0:
+        if url is not None and name not in DATABASES and (keys := keyspace.count(url)) > 0:
             selection.leave_out(
                 name, f"{install.variable(name)} holds {keys} keys; the tests want an empty one"
             )
@@ -97,11 +103,16 @@ def redis_sentinel_url(pytestconfig: pytest.Config, redis_sentinel: Server) -> s
     return emptied(pytestconfig, redis_sentinel)
 
 
+@pytest.fixture(scope="session")
+def mariadb_server(pytestconfig: pytest.Config) -> Iterator[Server]:
+    yield from shared(pytestconfig, MariaDB)
+
+
 def new_database(config: pytest.Config, server: Server) -> Iterator[str]:
-    config.stash[KEY].declared("postgres")
-    url = create_database(server.url)
+    config.stash[KEY].declared(server.name)
+    url = DATABASES[server.name].create_database(server.url)
     yield url
-    drop_database(server.url, url)
+    DATABASES[server.name].drop_database(server.url, url)
 
 
 @pytest.fixture
@@ -112,6 +123,16 @@ def postgres_url(pytestconfig: pytest.Config, postgres_server: Server) -> Iterat
 @pytest.fixture(scope="module")
 def postgres_module_url(pytestconfig: pytest.Config, postgres_server: Server) -> Iterator[str]:
     yield from new_database(pytestconfig, postgres_server)
+
+
+@pytest.fixture
+def mariadb_url(pytestconfig: pytest.Config, mariadb_server: Server) -> Iterator[str]:
+    yield from new_database(pytestconfig, mariadb_server)
+
+
+@pytest.fixture(scope="module")
+def mariadb_module_url(pytestconfig: pytest.Config, mariadb_server: Server) -> Iterator[str]:
+    yield from new_database(pytestconfig, mariadb_server)
 
 
 def starter(config: pytest.Config, kind: type[S]) -> Iterator[Callable[..., S]]:
@@ -150,3 +171,8 @@ def own_postgres(pytestconfig: pytest.Config) -> Iterator[Callable[..., Postgres
 @pytest.fixture
 def own_pgbouncer(pytestconfig: pytest.Config) -> Iterator[Callable[..., PgBouncer]]:
     yield from starter(pytestconfig, PgBouncer)
+
+
+@pytest.fixture
+def own_mariadb(pytestconfig: pytest.Config) -> Iterator[Callable[..., MariaDB]]:
+    yield from starter(pytestconfig, MariaDB)

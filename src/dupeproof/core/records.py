@@ -155,6 +155,8 @@ class Stats(Struct, frozen=True, kw_only=True):
     records: dict[str, int]
     """Live records by situation: running, abandoned, held, done, failed, dead."""
     expired: int
+    inbox: int = 0
+    """Live marks of inboxes, where the store shares its database with them."""
     bytes: int | None = None
     """Size on disk or in memory where the store can tell."""
 

@@ -36,7 +36,7 @@ class Backend(Struct, frozen=True):
 _REDIS = Backend("dupeproof.stores.redis", driver="redis", extra="redis", coalesces_threads=True)
 _REDIS_CLUSTER = replace(_REDIS, coalesces_threads=False)
 _POSTGRES = Backend(
-    "dupeproof.stores.postgres",
+    "dupeproof.stores.postgres.opening",
     driver="psycopg",
     extra="postgres",
     coalesces_threads=True,

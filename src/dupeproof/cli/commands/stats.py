@@ -22,6 +22,8 @@ def stats(url: Url = None, *, as_json: AsJson = False) -> None:
         return
     pairs: dict[str, object] = {"store": shown, "marks": found.marks}
     pairs |= {f"records {state}": count for state, count in sorted(found.records.items())}
+    if found.inbox:
+        pairs["inbox"] = found.inbox
     pairs["expired, to be purged"] = found.expired
     if found.bytes is not None:
         pairs["size"] = size(found.bytes)

@@ -1,31 +1,50 @@
-# No twin: sqlite3 connections are sync only.
 """Numbers decided inside the caller's own transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from dupeproof.core.sequences import Number, Verdict
-from dupeproof.filters.transactions import check_psycopg, is_psycopg, refuse, schema_missing
+from dupeproof.errors import ConfigError
+from dupeproof.sql import AsyncJoined, TableMissing, join_async
+from dupeproof.sql.faults import translated
+from dupeproof.sql.statements import split
+from dupeproof.stores.postgres._async import sequences as postgres
+from dupeproof.stores.postgres._async.migrating import migrate
+from dupeproof.stores.sqlite._async import sequences as sqlite
+from dupeproof.stores.sqlite.connection import SEQUENCES
 
-_USABLE = "a psycopg.AsyncConnection"
+Verdicts = list[Verdict]
+_ADVANCE: dict[str, Callable[[AsyncJoined, Sequence[Number]], Awaitable[Verdicts]]] = {
+    "postgresql": postgres.advance,
+    "sqlite": sqlite.advance,
+}
 
 
 async def advance_on(connection: Any, numbers: Sequence[Number]) -> list[Verdict]:
-    if not is_psycopg(connection, "AsyncConnection"):
-        refuse(connection, _USABLE)
-    from dupeproof.stores.postgres._async.sequences import advance  # noqa: PLC0415 - psycopg is an extra
-    from dupeproof.stores.postgres.faults import SCHEMA_MISSING  # noqa: PLC0415
-
-    check_psycopg(connection)
     try:
-        return await advance(connection, numbers)
-    except SCHEMA_MISSING as exc:
-        raise schema_missing("call `await guard.create_schema(connection)` once") from exc
+        with translated():
+            joined = await _joined(connection)
+            joined.check_transaction()
+            return await _ADVANCE[joined.dialect](joined, numbers)
+    except TableMissing as exc:
+        raise ConfigError(
+            "the table dupeproof_sequences is not there yet; run `dupeproof schema URL --apply`, "
+            "or call guard.create_schema(connection) once"
+        ) from exc
 
 
 async def create_schema_on(connection: Any) -> None:
-    if not is_psycopg(connection, "AsyncConnection"):
-        refuse(connection, _USABLE)
-    from dupeproof.stores.postgres._async.migrating import migrate  # noqa: PLC0415 - psycopg is an extra
+    with translated():
+        joined = await _joined(connection)
+        if joined.dialect == "postgresql":
+            await migrate(joined)
+            return
+        for statement in split(SEQUENCES):
+            await joined.execute(statement)
 
-    await migrate(connection)
+
+async def _joined(connection: Any) -> AsyncJoined:
+    joined = await join_async(connection)
+    if joined.dialect not in _ADVANCE:
+        raise ConfigError("numbers are kept in PostgreSQL or SQLite, not in MariaDB or MySQL")
+    return joined

@@ -1,45 +1,51 @@
-# No twin: sqlite3 connections are sync only.
+# Written by tools/twins.py from src/dupeproof/filters/_async/joining.py; change that file instead.
 """Numbers decided inside the caller's own transaction."""
 
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dupeproof.core.sequences import Number, Verdict
-from dupeproof.filters.transactions import check_psycopg, check_sqlite, is_psycopg, refuse, schema_missing
-from dupeproof.stores.sqlite import sequences
+from dupeproof.errors import ConfigError
+from dupeproof.sql import Joined, TableMissing, join
+from dupeproof.sql.faults import translated
+from dupeproof.sql.statements import split
+from dupeproof.stores.postgres._sync import sequences as postgres
+from dupeproof.stores.postgres._sync.migrating import migrate
+from dupeproof.stores.sqlite._sync import sequences as sqlite
 from dupeproof.stores.sqlite.connection import SEQUENCES
 
-_USABLE = "a psycopg.Connection or a sqlite3.Connection"
+Verdicts = list[Verdict]
+_ADVANCE: dict[str, Callable[[Joined, Sequence[Number]], Verdicts]] = {
+    "postgresql": postgres.advance,
+    "sqlite": sqlite.advance,
+}
 
 
 def advance_on(connection: Any, numbers: Sequence[Number]) -> list[Verdict]:
-    if isinstance(connection, sqlite3.Connection):
-        check_sqlite(connection)
-        try:
-            return sequences.advance(connection, numbers)
-        except sqlite3.OperationalError as exc:
-            if "no such table" not in str(exc):
-                raise
-            raise schema_missing("call guard.create_schema(connection) once") from exc
-    if not is_psycopg(connection, "Connection"):
-        refuse(connection, _USABLE)
-    from dupeproof.stores.postgres._sync.sequences import advance  # noqa: PLC0415 - psycopg is an extra
-    from dupeproof.stores.postgres.faults import SCHEMA_MISSING  # noqa: PLC0415
-
-    check_psycopg(connection)
     try:
-        return advance(connection, numbers)
-    except SCHEMA_MISSING as exc:
-        raise schema_missing("call guard.create_schema(connection) once") from exc
+        with translated():
+            joined = _joined(connection)
+            joined.check_transaction()
+            return _ADVANCE[joined.dialect](joined, numbers)
+    except TableMissing as exc:
+        raise ConfigError(
+            "the table dupeproof_sequences is not there yet; run `dupeproof schema URL --apply`, "
+            "or call guard.create_schema(connection) once"
+        ) from exc
 
 
 def create_schema_on(connection: Any) -> None:
-    if isinstance(connection, sqlite3.Connection):
-        connection.execute(SEQUENCES)
-        return
-    if not is_psycopg(connection, "Connection"):
-        refuse(connection, _USABLE)
-    from dupeproof.stores.postgres._sync.migrating import migrate  # noqa: PLC0415 - psycopg is an extra
+    with translated():
+        joined = _joined(connection)
+        if joined.dialect == "postgresql":
+            migrate(joined)
+            return
+        for statement in split(SEQUENCES):
+            joined.execute(statement)
 
-    migrate(connection)
+
+def _joined(connection: Any) -> Joined:
+    joined = join(connection)
+    if joined.dialect not in _ADVANCE:
+        raise ConfigError("numbers are kept in PostgreSQL or SQLite, not in MariaDB or MySQL")
+    return joined

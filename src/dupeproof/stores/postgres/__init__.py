@@ -1,16 +1,4 @@
-"""PostgreSQL: full durability, the strongest store here."""
+"""PostgreSQL: full durability, the strongest store here.
 
-from dupeproof.stores.postgres._async.store import AsyncPostgresStore
-from dupeproof.stores.postgres._sync.store import PostgresStore
-from dupeproof.stores.postgres.target import target
-from dupeproof.stores.urls import StoreURL
-
-__all__ = ["AsyncPostgresStore", "PostgresStore", "open_async", "open_sync"]
-
-
-def open_sync(url: StoreURL) -> PostgresStore:
-    return PostgresStore(target(url))
-
-
-def open_async(url: StoreURL) -> AsyncPostgresStore:
-    return AsyncPostgresStore(target(url))
+The schema can be had from here without psycopg, for those who come with a connection of another driver.
+"""

@@ -12,7 +12,7 @@ CREATE_LEDGER = (
     "(version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
 )
 APPLIED = "SELECT version FROM dupeproof_migrations"
-RECORD = "INSERT INTO dupeproof_migrations (version, name) VALUES (%s, %s)"
+RECORD = "INSERT INTO dupeproof_migrations (version, name) VALUES (:version, :name)"
 
 
 class Migration(Struct, frozen=True):

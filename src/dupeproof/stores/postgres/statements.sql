@@ -73,6 +73,14 @@ WITH removed AS (
     RETURNING 1)
 SELECT count(*) FROM removed
 
+-- name: purge_inbox
+WITH removed AS (
+    DELETE FROM dupeproof_inbox WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM dupeproof_inbox WHERE expires_at <= (SELECT clock_timestamp())
+        ORDER BY expires_at LIMIT %s FOR UPDATE SKIP LOCKED))
+    RETURNING 1)
+SELECT count(*) FROM removed
+
 -- name: purge_records
 WITH removed AS (
     DELETE FROM dupeproof_records WHERE ctid = ANY (ARRAY(
@@ -82,19 +90,20 @@ WITH removed AS (
     RETURNING 1)
 SELECT count(*) FROM removed
 
+-- These three go through whatever driver the caller came with, hence `:name`, CAST, and text for lists.
 -- Sorted, so that two batches cannot wait for each other in a circle. A row with epoch -1 has met no number yet.
 -- name: lock_sequences
-SELECT replace(key::text, '-', ''), epoch, floor, seen
-FROM dupeproof_sequences WHERE key = ANY (%s::text[]::uuid[]) ORDER BY key FOR UPDATE
+SELECT replace(CAST(key AS text), '-', ''), epoch, floor, seen
+FROM dupeproof_sequences WHERE key = ANY (CAST(string_to_array(CAST(:keys AS text), ',') AS uuid[])) ORDER BY key FOR UPDATE
 
 -- name: make_sequences
 INSERT INTO dupeproof_sequences (key, epoch, floor, seen)
-SELECT key, -1, 0, '' FROM unnest(%s::text[]::uuid[]) AS key ORDER BY key
+SELECT key, -1, 0, '' FROM unnest(CAST(string_to_array(CAST(:keys AS text), ',') AS uuid[])) AS key ORDER BY key
 ON CONFLICT DO NOTHING
 
 -- name: write_sequences
-UPDATE dupeproof_sequences AS d SET epoch = a.epoch, floor = a.floor, seen = a.seen
-FROM unnest(%s::text[]::uuid[], %s::bigint[], %s::bigint[], %s::bytea[]) AS a (key, epoch, floor, seen)
+UPDATE dupeproof_sequences AS d SET epoch = a.epoch, floor = a.floor, seen = decode(a.seen, 'hex')
+FROM json_to_recordset(CAST(CAST(:written AS text) AS json)) AS a (key uuid, epoch bigint, floor bigint, seen text)
 WHERE d.key = a.key
 
 -- name: retire
@@ -114,6 +123,10 @@ FROM dupeproof_records GROUP BY situation
 SELECT count(*) FILTER (WHERE expires_at > clock_timestamp()), count(*),
        pg_total_relation_size('dupeproof_marks') + pg_total_relation_size('dupeproof_records')
 FROM dupeproof_marks
+
+-- name: count_inbox
+SELECT count(*) FILTER (WHERE expires_at > clock_timestamp()), count(*), pg_total_relation_size('dupeproof_inbox')
+FROM dupeproof_inbox
 
 -- name: check
 SELECT current_setting('server_version'), current_setting('synchronous_commit'), pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',

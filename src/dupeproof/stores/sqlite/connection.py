@@ -16,7 +16,8 @@ from weakref import WeakValueDictionary
 from dupeproof.errors import ConfigError, StoreUnavailable
 
 SEQUENCES = files(__package__).joinpath("sequences.sql").read_text()
-SCHEMA = files(__package__).joinpath("schema.sql").read_text() + "\n" + SEQUENCES
+INBOX = files(__package__).joinpath("inbox.sql").read_text()
+SCHEMA = "\n".join([files(__package__).joinpath("schema.sql").read_text(), SEQUENCES, INBOX])
 P = ParamSpec("P")
 R = TypeVar("R")
 SYNCHRONOUS = ("normal", "full", "extra")
@@ -33,7 +34,7 @@ _REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
 _TABLES = (
     "SELECT count(*) FROM sqlite_master WHERE name IN "
     "('dupeproof_records', 'dupeproof_records_purge', 'dupeproof_marks', 'dupeproof_marks_expiry', "
-    "'dupeproof_sequences')"
+    "'dupeproof_sequences', 'dupeproof_inbox', 'dupeproof_inbox_expiry')"
 )
 _inherited: list[sqlite3.Connection | None] = []
 """Connections that were in use during a fork. SQLite forbids a child to use them, and closing them would be a use."""

@@ -23,12 +23,12 @@ from dupeproof.core.records import (
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
-from dupeproof.stores.sqlite import rows, sequences
+from dupeproof.sql._sync.sqlite import Sqlite
+from dupeproof.stores.sqlite import rows
+from dupeproof.stores.sqlite._sync import sequences
 from dupeproof.stores.sqlite.connection import SCHEMA, Database, is_busy, transaction
 
 Change = TypeVar("Change", Finish, Fail, Release, Renew)
-T = TypeVar("T")
-R = TypeVar("R")
 _FIRST = Won(1)
 
 _READ_MARK = "SELECT meta, expires_at, token FROM dupeproof_marks WHERE key = ? AND expires_at > ?"
@@ -39,10 +39,12 @@ _MARK = (
 )
 _UNMARK = "DELETE FROM dupeproof_marks WHERE key = ? AND token = ? AND token <> x'' AND expires_at > ?"
 _REMOVE_MARK = "DELETE FROM dupeproof_marks WHERE key = ? RETURNING expires_at"
+_RETIRE = "DELETE FROM dupeproof_sequences WHERE key = ?"
 _PURGE_MARKS = (
     "DELETE FROM dupeproof_marks WHERE key IN "
     "(SELECT key FROM dupeproof_marks WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)"
 )
+_PURGE_INBOX = _PURGE_MARKS.replace("dupeproof_marks", "dupeproof_inbox")
 _PURGE_RECORDS = (
     "DELETE FROM dupeproof_records WHERE key IN (SELECT key FROM dupeproof_records "
     "WHERE purge_from > 0 AND purge_from <= ? AND expires_at <= ? ORDER BY purge_from LIMIT ?)"
@@ -53,6 +55,7 @@ _COUNT_RECORDS = """
                 WHEN hold THEN 'held' ELSE 'abandoned' END AS situation, count(*)
     FROM dupeproof_records GROUP BY situation
 """
+_COUNT_INBOX = "SELECT count(*) FILTER (WHERE expires_at > ?), count(*) FROM dupeproof_inbox"
 _COUNT_MARKS = "SELECT count(*) FILTER (WHERE expires_at > ?), count(*) FROM dupeproof_marks"
 
 
@@ -106,13 +109,13 @@ class SQLiteStore:
         return self._database.run(self._marks, keys)
 
     def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
-        return self._database.run(_in_transaction(sequences.advance), numbers)
+        return self._database.run(self._advance, numbers)
 
     def retire(self, keys: Sequence[bytes]) -> list[bool]:
-        return self._database.run(_in_transaction(sequences.retire), keys)
+        return self._database.run(self._retire, keys)
 
     def sequences(self) -> SequenceStats:
-        return self._database.run(sequences.stats)
+        return self._database.run(self._sequences)
 
     def purge(self, limit: int) -> int:
         return self._database.run(self._purge, limit)
@@ -219,10 +222,23 @@ class SQLiteStore:
         found = [connection.execute(_READ_MARK, (key, now)).fetchone() for key in keys]
         return [None if row is None else FoundMark(row[0], row[1], now, bool(row[2])) for row in found]
 
+    def _advance(self, connection: sqlite3.Connection, numbers: Sequence[Number]) -> list[Verdict]:
+        with transaction(connection):
+            return sequences.advance(Sqlite(connection), numbers)
+
+    def _retire(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> list[bool]:
+        with transaction(connection):
+            return [connection.execute(_RETIRE, (key,)).rowcount > 0 for key in keys]
+
+    def _sequences(self, connection: sqlite3.Connection) -> SequenceStats:
+        producers = connection.execute("SELECT count(*) FROM dupeproof_sequences").fetchone()[0]
+        return SequenceStats(producers=producers)
+
     def _purge(self, connection: sqlite3.Connection, limit: int) -> int:
         with transaction(connection):
             now = self._clock()
             gone = connection.execute(_PURGE_MARKS, (now, limit)).rowcount
+            gone += connection.execute(_PURGE_INBOX, (now, limit - gone)).rowcount
             if gone < limit:
                 gone += connection.execute(_PURGE_RECORDS, (now, now, limit - gone)).rowcount
         return gone
@@ -234,8 +250,9 @@ class SQLiteStore:
         size = connection.execute(
             "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
         ).fetchone()[0]
-        expired = records.pop(State.FREE, 0) + marks - live
-        return Stats(marks=live, records=records, expired=expired, bytes=size)
+        inbox, all_inbox = connection.execute(_COUNT_INBOX, (now,)).fetchone()
+        expired = records.pop(State.FREE, 0) + marks - live + all_inbox - inbox
+        return Stats(marks=live, records=records, expired=expired, inbox=inbox, bytes=size)
 
     def _check(self, connection: sqlite3.Connection) -> Health:
         with transaction(connection):
@@ -287,13 +304,3 @@ def _applied(
 def _marked(connection: sqlite3.Connection, mark: Mark, now: int) -> bool:
     values = (mark.key, now + mark.window, mark.token, mark.meta, now)
     return connection.execute(_MARK, values).rowcount == 1
-
-
-def _in_transaction(
-    work: Callable[[sqlite3.Connection, T], R],
-) -> Callable[[sqlite3.Connection, T], R]:
-    def within(connection: sqlite3.Connection, item: T) -> R:
-        with transaction(connection):
-            return work(connection, item)
-
-    return within

@@ -12,6 +12,7 @@ from .cluster import RedisCluster
 from .given import Given
 from .group import ServerGroup
 from .install import ServerMissing, ensure
+from .mariadb import MariaDB
 from .pgbouncer import PgBouncer
 from .postgres import Postgres
 from .redis import Redis
@@ -19,6 +20,7 @@ from .sentinel import RedisSentinel
 
 __all__ = [
     "Given",
+    "MariaDB",
     "PgBouncer",
     "Postgres",
     "ProcessServer",

@@ -5,6 +5,7 @@ from typing import NoReturn
 from .base import Server
 from .install import variable
 from .keyspace import one_master
+from .mariadb import run_mariadb
 from .postgres import run_sql
 from .redis import redis_version
 
@@ -24,6 +25,8 @@ class Given(Server):
     def version(self) -> str:
         if self.name == "postgres":
             return run_sql(self._url, "SHOW server_version").split()[0]
+        if self.name == "mariadb":
+            return run_mariadb(self._url, "SELECT version()").partition("-")[0]
         with one_master(self._url) as resp:
             return redis_version(resp)
 

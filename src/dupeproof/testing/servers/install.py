@@ -44,6 +44,7 @@ SERVERS: dict[str, Wanted] = {
         folders=("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin"),
     ),
     "pgbouncer": Wanted(packages=("pgbouncer",), binaries=("pgbouncer",)),
+    "mariadb": Wanted(packages=("mariadb-server",), binaries=("mariadbd", "mariadb-install-db", "mariadb")),
 }
 
 
@@ -78,7 +79,8 @@ def version(name: str) -> str | None:
         return None
     command = [str(places[SERVERS[name].binaries[0]]), "--version"]
     words = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()  # noqa: S603
-    return next((word.removeprefix("v=") for word in words if word.removeprefix("v=")[0].isdigit()), "?")
+    numbers = (word.removeprefix("v=").partition("-")[0] for word in words)
+    return next((number for number in numbers if number[:1].isdigit()), "?")
 
 
 def ensure(name: str, search: Sequence[str] | None = None) -> dict[str, Path]:

@@ -1,28 +1,26 @@
 """Bringing the schema up to date, on any connection: the store's own, or the caller's."""
 
 from collections.abc import Callable
-from typing import Any
 
-from psycopg import AsyncConnection
-from psycopg.rows import tuple_row
-
+from dupeproof.sql import AsyncJoined
+from dupeproof.sql.statements import split
 from dupeproof.stores.postgres import migrations
 
 
-async def migrate(connection: AsyncConnection[Any], begin: Callable[[], None] = lambda: None) -> list[int]:
+async def migrate(joined: AsyncJoined, begin: Callable[[], None] = lambda: None) -> list[int]:
     """The versions that were applied now, in one transaction; inside that of the caller where there is one.
 
     `begin` is called before each step that may take its time.
     """
-    async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+    async with joined.transaction():
         for step in (migrations.LOCK, migrations.CREATE_LEDGER):
             begin()
-            await cursor.execute(step)
-        await cursor.execute(migrations.APPLIED)
-        applied = {version for (version,) in await cursor.fetchall()}
+            await joined.execute(step)
+        applied = {version for (version,) in await joined.execute(migrations.APPLIED)}
         missing = [each for each in migrations.migrations() if each.version not in applied]
         for migration in missing:
             begin()
-            await cursor.execute(migration.text)
-            await cursor.execute(migrations.RECORD, [migration.version, migration.name])
+            for statement in split(migration.text):
+                await joined.execute(statement)
+            await joined.execute(migrations.RECORD, {"version": migration.version, "name": migration.name})
         return [migration.version for migration in missing]

@@ -3,45 +3,43 @@
 The rows are locked when they are read, so the decision can be made here. Two statements for producers known already.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from psycopg import AsyncConnection, AsyncCursor
-from psycopg.rows import tuple_row
+import msgspec
 
 from dupeproof.core.sequences import Number, Row, Verdict, decide, from_blob, to_blob
+from dupeproof.sql import AsyncJoined
 from dupeproof.stores.postgres.statements import statement
 
 
-async def advance(connection: AsyncConnection[Any], numbers: Sequence[Number]) -> list[Verdict]:
-    # A cursor of our own with plain rows: the connection may be set up to give others.
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        keys = [key.hex() for key in sorted({number.key for number in numbers})]
-        found = await _locked(cursor, keys)
-        while len(found) < len(keys):  # again, should one be retired in between
-            await cursor.execute(statement("make_sequences"), [[key for key in keys if key not in found]])
-            found = await _locked(cursor, keys)
-        verdicts = []
-        changes: dict[str, Row] = {}
-        for number in numbers:
-            key = number.key.hex()
-            verdict, changed = decide(found[key], number)
-            verdicts.append(verdict)
-            if changed is not None:
-                found[key] = changes[key] = changed
-        if changes:
-            await cursor.execute(
-                statement("write_sequences"),
-                [
-                    list(changes),
-                    [row.epoch for row in changes.values()],
-                    [row.floor for row in changes.values()],
-                    [to_blob(row.seen) for row in changes.values()],
-                ],
-            )
-        return verdicts
+async def advance(joined: AsyncJoined, numbers: Sequence[Number]) -> list[Verdict]:
+    keys = [key.hex() for key in sorted({number.key for number in numbers})]
+    found = await _locked(joined, keys)
+    while len(found) < len(keys):  # again, should one be retired in between
+        await joined.execute(statement("make_sequences"), _together(key for key in keys if key not in found))
+        found = await _locked(joined, keys)
+    verdicts = []
+    changes: dict[str, Row] = {}
+    for number in numbers:
+        key = number.key.hex()
+        verdict, changed = decide(found[key], number)
+        verdicts.append(verdict)
+        if changed is not None:
+            found[key] = changes[key] = changed
+    if changes:
+        written = [
+            {"key": key, "epoch": row.epoch, "floor": row.floor, "seen": to_blob(row.seen).hex()}
+            for key, row in changes.items()
+        ]
+        await joined.execute(statement("write_sequences"), {"written": msgspec.json.encode(written).decode()})
+    return verdicts
 
 
-async def _locked(cursor: AsyncCursor[tuple[Any, ...]], keys: list[str]) -> dict[str, Row]:
-    await cursor.execute(statement("lock_sequences"), [keys])
-    return {key: Row(epoch, floor, from_blob(seen)) for key, epoch, floor, seen in await cursor.fetchall()}
+async def _locked(joined: AsyncJoined, keys: list[str]) -> dict[str, Row]:
+    rows = await joined.execute(statement("lock_sequences"), _together(keys))
+    return {key: Row(epoch, floor, from_blob(seen)) for key, epoch, floor, seen in rows}
+
+
+def _together(keys: Iterable[str]) -> dict[str, str]:
+    """One text, which every driver can send; not every one can send an array."""
+    return {"keys": ",".join(keys)}

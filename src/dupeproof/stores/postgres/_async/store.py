@@ -23,6 +23,7 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
+from dupeproof.sql._async.psycopg import AsyncPsycopg
 from dupeproof.stores._async.runtime import PerHome
 from dupeproof.stores.postgres import migrations, questions, rows
 from dupeproof.stores.postgres._async import sequences
@@ -122,17 +123,19 @@ class AsyncPostgresStore:
         return SequenceStats(producers=producers, bytes=size)
 
     async def purge(self, limit: int) -> int:
-        [(marks,)] = await self._run("purge_marks", [limit])
-        if marks == limit:
-            return limit
-        [(records,)] = await self._run("purge_records", [limit - marks])
-        return int(marks + records)
+        gone = 0
+        for kind in ("purge_marks", "purge_inbox", "purge_records"):
+            if gone < limit:
+                [(removed,)] = await self._run(kind, [limit - gone])
+                gone += removed
+        return gone
 
     async def stats(self) -> Stats:
         records: dict[str, int] = dict(await self._run("count_records"))
         [(live, marks, size)] = await self._run("count_marks")
-        expired = records.pop(State.FREE, 0) + marks - live
-        return Stats(marks=live, records=records, expired=expired, bytes=size)
+        [(inbox, all_inbox, inbox_size)] = await self._run("count_inbox")
+        expired = records.pop(State.FREE, 0) + marks - live + all_inbox - inbox
+        return Stats(marks=live, records=records, expired=expired, inbox=inbox, bytes=size + inbox_size)
 
     async def check(self) -> Health:
         await self.get([])
@@ -170,7 +173,7 @@ class AsyncPostgresStore:
             connection.deadline = self._deadline()
 
         try:
-            return await migrate(connection, begin)
+            return await migrate(AsyncPsycopg(connection), begin)
         finally:
             pool.give(connection)
 
@@ -228,4 +231,4 @@ class AsyncPostgresStore:
 
 async def _advanced(connection: AsyncBounded, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:
     async with connection.transaction():
-        return await sequences.advance(connection, numbers)
+        return await sequences.advance(AsyncPsycopg(connection), numbers)

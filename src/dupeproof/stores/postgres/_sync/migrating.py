@@ -2,28 +2,26 @@
 """Bringing the schema up to date, on any connection: the store's own, or the caller's."""
 
 from collections.abc import Callable
-from typing import Any
 
-from psycopg import Connection
-from psycopg.rows import tuple_row
-
+from dupeproof.sql import Joined
+from dupeproof.sql.statements import split
 from dupeproof.stores.postgres import migrations
 
 
-def migrate(connection: Connection[Any], begin: Callable[[], None] = lambda: None) -> list[int]:
+def migrate(joined: Joined, begin: Callable[[], None] = lambda: None) -> list[int]:
     """The versions that were applied now, in one transaction; inside that of the caller where there is one.
 
     `begin` is called before each step that may take its time.
     """
-    with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+    with joined.transaction():
         for step in (migrations.LOCK, migrations.CREATE_LEDGER):
             begin()
-            cursor.execute(step)
-        cursor.execute(migrations.APPLIED)
-        applied = {version for (version,) in cursor.fetchall()}
+            joined.execute(step)
+        applied = {version for (version,) in joined.execute(migrations.APPLIED)}
         missing = [each for each in migrations.migrations() if each.version not in applied]
         for migration in missing:
             begin()
-            cursor.execute(migration.text)
-            cursor.execute(migrations.RECORD, [migration.version, migration.name])
+            for statement in split(migration.text):
+                joined.execute(statement)
+            joined.execute(migrations.RECORD, {"version": migration.version, "name": migration.name})
         return [migration.version for migration in missing]

@@ -4,45 +4,43 @@
 The rows are locked when they are read, so the decision can be made here. Two statements for producers known already.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from psycopg import Connection, Cursor
-from psycopg.rows import tuple_row
+import msgspec
 
 from dupeproof.core.sequences import Number, Row, Verdict, decide, from_blob, to_blob
+from dupeproof.sql import Joined
 from dupeproof.stores.postgres.statements import statement
 
 
-def advance(connection: Connection[Any], numbers: Sequence[Number]) -> list[Verdict]:
-    # A cursor of our own with plain rows: the connection may be set up to give others.
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        keys = [key.hex() for key in sorted({number.key for number in numbers})]
-        found = _locked(cursor, keys)
-        while len(found) < len(keys):  # again, should one be retired in between
-            cursor.execute(statement("make_sequences"), [[key for key in keys if key not in found]])
-            found = _locked(cursor, keys)
-        verdicts = []
-        changes: dict[str, Row] = {}
-        for number in numbers:
-            key = number.key.hex()
-            verdict, changed = decide(found[key], number)
-            verdicts.append(verdict)
-            if changed is not None:
-                found[key] = changes[key] = changed
-        if changes:
-            cursor.execute(
-                statement("write_sequences"),
-                [
-                    list(changes),
-                    [row.epoch for row in changes.values()],
-                    [row.floor for row in changes.values()],
-                    [to_blob(row.seen) for row in changes.values()],
-                ],
-            )
-        return verdicts
+def advance(joined: Joined, numbers: Sequence[Number]) -> list[Verdict]:
+    keys = [key.hex() for key in sorted({number.key for number in numbers})]
+    found = _locked(joined, keys)
+    while len(found) < len(keys):  # again, should one be retired in between
+        joined.execute(statement("make_sequences"), _together(key for key in keys if key not in found))
+        found = _locked(joined, keys)
+    verdicts = []
+    changes: dict[str, Row] = {}
+    for number in numbers:
+        key = number.key.hex()
+        verdict, changed = decide(found[key], number)
+        verdicts.append(verdict)
+        if changed is not None:
+            found[key] = changes[key] = changed
+    if changes:
+        written = [
+            {"key": key, "epoch": row.epoch, "floor": row.floor, "seen": to_blob(row.seen).hex()}
+            for key, row in changes.items()
+        ]
+        joined.execute(statement("write_sequences"), {"written": msgspec.json.encode(written).decode()})
+    return verdicts
 
 
-def _locked(cursor: Cursor[tuple[Any, ...]], keys: list[str]) -> dict[str, Row]:
-    cursor.execute(statement("lock_sequences"), [keys])
-    return {key: Row(epoch, floor, from_blob(seen)) for key, epoch, floor, seen in cursor.fetchall()}
+def _locked(joined: Joined, keys: list[str]) -> dict[str, Row]:
+    rows = joined.execute(statement("lock_sequences"), _together(keys))
+    return {key: Row(epoch, floor, from_blob(seen)) for key, epoch, floor, seen in rows}
+
+
+def _together(keys: Iterable[str]) -> dict[str, str]:
+    """One text, which every driver can send; not every one can send an array."""
+    return {"keys": ",".join(keys)}

@@ -24,6 +24,7 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
+from dupeproof.sql._sync.psycopg import Psycopg
 from dupeproof.stores._sync.runtime import PerHome
 from dupeproof.stores.postgres import migrations, questions, rows
 from dupeproof.stores.postgres._sync import sequences
@@ -123,17 +124,19 @@ class PostgresStore:
         return SequenceStats(producers=producers, bytes=size)
 
     def purge(self, limit: int) -> int:
-        [(marks,)] = self._run("purge_marks", [limit])
-        if marks == limit:
-            return limit
-        [(records,)] = self._run("purge_records", [limit - marks])
-        return int(marks + records)
+        gone = 0
+        for kind in ("purge_marks", "purge_inbox", "purge_records"):
+            if gone < limit:
+                [(removed,)] = self._run(kind, [limit - gone])
+                gone += removed
+        return gone
 
     def stats(self) -> Stats:
         records: dict[str, int] = dict(self._run("count_records"))
         [(live, marks, size)] = self._run("count_marks")
-        expired = records.pop(State.FREE, 0) + marks - live
-        return Stats(marks=live, records=records, expired=expired, bytes=size)
+        [(inbox, all_inbox, inbox_size)] = self._run("count_inbox")
+        expired = records.pop(State.FREE, 0) + marks - live + all_inbox - inbox
+        return Stats(marks=live, records=records, expired=expired, inbox=inbox, bytes=size + inbox_size)
 
     def check(self) -> Health:
         self.get([])
@@ -171,7 +174,7 @@ class PostgresStore:
             connection.deadline = self._deadline()
 
         try:
-            return migrate(connection, begin)
+            return migrate(Psycopg(connection), begin)
         finally:
             pool.give(connection)
 
@@ -229,4 +232,4 @@ class PostgresStore:
 
 def _advanced(connection: Bounded, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:
     with connection.transaction():
-        return sequences.advance(connection, numbers)
+        return sequences.advance(Psycopg(connection), numbers)

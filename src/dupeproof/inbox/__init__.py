@@ -1,0 +1,6 @@
+"""The strongest guarantee: the message is marked in the very transaction that does its work."""
+
+from dupeproof.inbox._async.inbox import AsyncInbox
+from dupeproof.inbox._sync.inbox import Inbox
+
+__all__ = ["AsyncInbox", "Inbox"]

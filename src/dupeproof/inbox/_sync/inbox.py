@@ -1,0 +1,116 @@
+# Written by tools/twins.py from src/dupeproof/inbox/_async/inbox.py; change that file instead.
+"""Inbox: the mark of a message, in the transaction that does its work."""
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.errors import ConfigError
+from dupeproof.inbox import statements
+from dupeproof.inbox._sync.schema import create_schema
+from dupeproof.inbox.inserting import insertion
+from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
+from dupeproof.sql import Joined, TableMissing, join
+from dupeproof.sql.faults import DUPLICATE_KEY, code_of, translated
+
+
+class Inbox:
+    """Tells messages that come again from new ones, inside your own transaction.
+
+        with connection.transaction():
+            if inbox.first(connection, message.id):
+                connection.execute("UPDATE accounts SET …")
+
+    The mark is committed with your work or not at all, so neither can be there without the other. A duplicate that
+    comes while the first is under way waits until that commits (then it is one) or rolls back (then it is the first);
+    the database's own lock timeout bounds the wait. `RetryTransaction` says that nothing is done: roll back, run again.
+
+    `window` is how long a message is remembered, from when it was first met. Groups do not know of each other.
+    """
+
+    def __init__(self, group: str, window: Duration = "24h") -> None:
+        self._digest = key_digest(check_namespace(group))
+        self._window = milliseconds(window, name="window")
+        self.group = group
+
+    def first(self, connection: Any, message_id: Key) -> bool:
+        """Whether the message is new; marks it if so, in one statement."""
+        digest = self._digest(check_key(message_id))
+        return bool(self._mark(connection, [digest]))
+
+    def first_many(self, connection: Any, message_ids: Iterable[Key]) -> list[bool]:
+        """Whether each is new, in order, all in one statement; one that stands in the batch twice is new once."""
+        digests = [self._digest(text) for text in check_keys(message_ids)]
+        if not digests:
+            return []
+        if len(digests) > statements.MOST_IDS:
+            raise ConfigError(f"give at most {statements.MOST_IDS:,} ids at a time; got {len(digests):,}")
+        # Sorted, so that two batches cannot wait for each other in a circle.
+        new = self._mark(connection, sorted(set(digests)))
+        answers = []
+        for digest in digests:
+            answers.append(digest in new)
+            new.discard(digest)
+        return answers
+
+    def insert_once(
+        self, connection: Any, table: str, values: Mapping[str, Any], *, key: str | Sequence[str]
+    ) -> bool:
+        """Insert a row of your own unless one with the same key is there; True when it was inserted.
+
+            if inbox.insert_once(connection, "payments", {"order_id": 7, "amount": 500}, key="order_id"): ...
+
+        `key` names the columns of a unique constraint. Any other error, of another constraint too, is raised as it is.
+        """
+        wanted = insertion(table, values, key)
+        with translated():
+            joined = join(connection)
+            joined.check_transaction()
+            if joined.dialect == "mysql":
+                return _inserted_in_mysql(joined, wanted)
+            return bool(joined.execute(wanted.statement(joined.dialect), wanted.parameters))
+
+    def create_schema(self, connection: Any) -> None:
+        """Make the tables; making them twice is fine. MariaDB and MySQL commit your transaction for it."""
+        with translated():
+            create_schema(join(connection))
+
+    def _mark(self, connection: Any, digests: Sequence[bytes]) -> set[bytes]:
+        """Those of them that are new."""
+        try:
+            with translated():
+                joined = join(connection)
+                joined.check_transaction()
+                return _marked(joined, digests, self._window)
+        except TableMissing as exc:
+            raise ConfigError(
+                "the table dupeproof_inbox is not there yet; run `dupeproof schema URL --apply`, "
+                "or call inbox.create_schema(connection) once"
+            ) from exc
+
+
+def _marked(joined: Joined, digests: Sequence[bytes], window: int) -> set[bytes]:
+    parameters: dict[str, Any] = {"window": window}
+    for n, digest in enumerate(digests):
+        parameters[f"key{n}"] = digest if joined.dialect == "sqlite" else digest.hex()
+    if joined.dialect == "mysql":
+        parameters["token"] = secrets.token_hex(8)
+    statement = statements.mark(joined.dialect, len(digests), returning=joined.returns_inserted)
+    rows = joined.execute(statement, parameters)
+    if not joined.returns_inserted:
+        rows = joined.execute(statements.marked(len(digests)), parameters)
+    return {bytes.fromhex(row[0].replace("-", "")) for row in rows if row[-1]}
+
+
+def _inserted_in_mysql(joined: Joined, wanted: Any) -> bool:
+    try:
+        joined.execute(wanted.statement("mysql"), wanted.parameters)
+    except Exception as exc:
+        # Of the statement nothing is left, and the transaction goes on. It may have been another constraint.
+        if code_of(exc) not in DUPLICATE_KEY or not joined.execute(
+            wanted.same_key("mysql"), wanted.parameters
+        ):
+            raise
+        return False
+    return True

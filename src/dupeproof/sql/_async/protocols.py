@@ -1,0 +1,75 @@
+"""What an adapter for a kind of connection is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from dupeproof.errors import ConfigError
+from dupeproof.sql.statements import Dialect, Style, rendered
+
+Parameters = Mapping[str, Any]
+_NONE: Parameters = {}
+CLOSED = "this connection is closed; open one and begin a transaction on it"
+NO_TRANSACTION = (
+    "there is no transaction on this connection, so what is marked would stay even if your work fails; "
+)
+
+
+class AsyncJoined(ABC):
+    """A connection of the caller's. Statements name their parameters `:so`, whatever the driver wants."""
+
+    dialect: Dialect
+    style: Style
+    """How the driver wants its parameters."""
+    returns_inserted: bool = True
+    """Whether INSERT knows RETURNING, as all do but MySQL; MariaDB does."""
+
+    @property
+    @abstractmethod
+    def in_transaction(self) -> bool:
+        """Whether what is executed now can still be rolled back by the caller."""
+
+    @property
+    @abstractmethod
+    def how_to_begin(self) -> str:
+        """How a transaction is opened on this kind of connection, for people."""
+
+    @abstractmethod
+    async def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
+        """One statement as the driver wants it. Its rows, if it has any, as plain tuples."""
+
+    async def execute(self, statement: str, parameters: Parameters = _NONE) -> list[tuple[Any, ...]]:
+        text, pick = rendered(statement, self.style)
+        return await self.run(text, pick(parameters))
+
+    def check_transaction(self) -> None:
+        if not self.in_transaction:
+            raise ConfigError(NO_TRANSACTION + self.how_to_begin)
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """All of what is inside, or nothing, while the transaction goes on. Only inside a transaction."""
+        async with self._bracket(
+            "SAVEPOINT dupeproof", "ROLLBACK TO SAVEPOINT dupeproof", "RELEASE SAVEPOINT dupeproof"
+        ):
+            yield
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """The caller's, where there is one, and else one of its own."""
+        if self.in_transaction:
+            yield
+        else:
+            async with self._bracket("BEGIN", "ROLLBACK", "COMMIT"):
+                yield
+
+    @asynccontextmanager
+    async def _bracket(self, begin: str, undo: str, end: str) -> AsyncIterator[None]:
+        await self.execute(begin)
+        try:
+            yield
+        except BaseException:
+            await self.execute(undo)
+            raise
+        await self.execute(end)

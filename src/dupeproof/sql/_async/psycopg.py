@@ -1,0 +1,31 @@
+"""psycopg's connection."""
+
+from typing import Any
+
+from dupeproof.sql._async.protocols import AsyncJoined
+
+
+class AsyncPsycopg(AsyncJoined):
+    dialect = "postgresql"
+    style = "pyformat"
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    @property
+    def in_transaction(self) -> bool:
+        """Without autocommit psycopg opens one by itself."""
+        connection = self._connection
+        return not connection.autocommit or connection.info.transaction_status.name != "IDLE"
+
+    @property
+    def how_to_begin(self) -> str:
+        return "write: async with connection.transaction(): …"
+
+    async def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
+        from psycopg.rows import tuple_row  # noqa: PLC0415 - an extra
+
+        # A cursor of our own with plain rows: the connection may be set up to give others.
+        async with self._connection.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(text, parameters or None)
+            return await cursor.fetchall() if cursor.description else []

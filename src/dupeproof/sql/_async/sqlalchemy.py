@@ -1,0 +1,48 @@
+"""SQLAlchemy's connection, and the one behind its session; any driver below it."""
+
+from typing import Any
+
+from dupeproof.errors import ConfigError
+from dupeproof.sql._async.protocols import CLOSED, AsyncJoined
+from dupeproof.sql.kinds import supported_dialect
+
+
+class AsyncSqlalchemy(AsyncJoined):
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        dialect = connection.dialect
+        self.dialect = supported_dialect("mysql" if dialect.name == "mariadb" else dialect.name)
+        self.style = dialect.paramstyle
+        self.returns_inserted = self.dialect != "mysql" or dialect.is_mariadb
+
+    @property
+    def in_transaction(self) -> bool:
+        """SQLAlchemy opens one by itself, unless its isolation level is AUTOCOMMIT."""
+        plain = getattr(self._connection, "sync_connection", self._connection)
+        level = plain.get_execution_options().get("isolation_level")
+        if level is None:  # then the engine's own
+            level = getattr(self._connection.dialect, "_on_connect_isolation_level", None)
+        return bool(level != "AUTOCOMMIT")
+
+    @property
+    def how_to_begin(self) -> str:
+        return "its isolation level is AUTOCOMMIT: use an engine or connection without, and engine.begin()"
+
+    async def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
+        result = await self._connection.exec_driver_sql(text, parameters or None)
+        return [tuple(row) for row in result] if result.returns_rows else []
+
+
+async def join_session(session: Any) -> AsyncSqlalchemy:
+    try:
+        return AsyncSqlalchemy(await session.connection())
+    except Exception as exc:
+        if type(exc).__name__ == "InvalidRequestError":
+            raise ConfigError(f"this session has no transaction: {exc}") from exc
+        raise
+
+
+async def join_connection(connection: Any) -> AsyncSqlalchemy:
+    if connection.closed:
+        raise ConfigError(CLOSED)
+    return AsyncSqlalchemy(connection)

@@ -1,0 +1,32 @@
+# Written by tools/twins.py from src/dupeproof/sql/_async/psycopg.py; change that file instead.
+"""psycopg's connection."""
+
+from typing import Any
+
+from dupeproof.sql._sync.protocols import Joined
+
+
+class Psycopg(Joined):
+    dialect = "postgresql"
+    style = "pyformat"
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    @property
+    def in_transaction(self) -> bool:
+        """Without autocommit psycopg opens one by itself."""
+        connection = self._connection
+        return not connection.autocommit or connection.info.transaction_status.name != "IDLE"
+
+    @property
+    def how_to_begin(self) -> str:
+        return "write: with connection.transaction(): …"
+
+    def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
+        from psycopg.rows import tuple_row  # noqa: PLC0415 - an extra
+
+        # A cursor of our own with plain rows: the connection may be set up to give others.
+        with self._connection.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(text, parameters or None)
+            return cursor.fetchall() if cursor.description else []

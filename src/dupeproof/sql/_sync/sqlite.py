@@ -1,0 +1,32 @@
+# No twin: sqlite3 connections are sync only.
+"""Python's own sqlite3 connection."""
+
+import sqlite3
+from typing import Any
+
+from dupeproof.sql._sync.protocols import Joined
+
+
+class Sqlite(Joined):
+    dialect = "sqlite"
+    style = "named"
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    @property
+    def in_transaction(self) -> bool:
+        """With an isolation level sqlite3 opens one by itself, before the first statement that writes."""
+        connection = self._connection
+        by_itself = connection.isolation_level is not None and getattr(connection, "autocommit", -1) == -1
+        return connection.in_transaction or by_itself
+
+    @property
+    def how_to_begin(self) -> str:
+        return 'call connection.execute("BEGIN IMMEDIATE") first'
+
+    def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
+        # A cursor of our own with plain rows: the connection may be set up to give others.
+        cursor = self._connection.cursor()
+        cursor.row_factory = None
+        return cursor.execute(text, parameters).fetchall()

@@ -1,0 +1,36 @@
+"""Statements as we write them, `:name` for a parameter, and as each driver wants them."""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Literal
+
+Dialect = Literal["postgresql", "sqlite", "mysql"]
+Style = Literal["named", "pyformat", "format", "qmark", "numeric_dollar"]
+Pick = Callable[[Mapping[str, Any]], Any]
+"""From named parameters to those the driver takes."""
+
+_PARAMETER = re.compile(r"(?<![\w:]):([a-z]\w*)")
+_PIECE = re.compile(r"(?:--[^\n]*|\$\$.*?\$\$|'[^']*'|[^;'$-]|-(?!-)|\$(?!\$))+", re.DOTALL)
+_COMMENT = re.compile(r"^\s*(?:--[^\n]*\n\s*)*")
+
+
+@lru_cache(256)
+def rendered(statement: str, style: Style) -> tuple[str, Pick]:
+    names: list[str] = _PARAMETER.findall(statement)
+    if style == "named":
+        return statement, dict
+    if style == "pyformat":
+        return _PARAMETER.sub(r"%(\1)s", statement), dict
+    if style == "numeric_dollar":
+        unique = list(dict.fromkeys(names))
+        text = _PARAMETER.sub(lambda found: f"${unique.index(found[1]) + 1}", statement)
+        return text, lambda parameters: tuple(parameters[name] for name in unique)
+    text = _PARAMETER.sub("?" if style == "qmark" else "%s", statement)
+    return text, lambda parameters: tuple(parameters[name] for name in names)
+
+
+def split(script: str) -> list[str]:
+    """The statements of one of our SQL files: not every driver takes several at once."""
+    pieces = (_COMMENT.sub("", piece).strip() for piece in _PIECE.findall(script))
+    return [piece for piece in pieces if piece]

@@ -1,0 +1,7 @@
+CREATE TABLE IF NOT EXISTS dupeproof_inbox (
+    key        BLOB    NOT NULL PRIMARY KEY,
+    seen_at    INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS dupeproof_inbox_expiry ON dupeproof_inbox (expires_at);
