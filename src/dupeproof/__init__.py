@@ -16,12 +16,15 @@ from dupeproof.errors import (
     TokenError,
 )
 from dupeproof.guards import AsyncCooldown, AsyncOnce, Cooldown, Once
+from dupeproof.outbox import AsyncOutbox, AsyncRelay, Outbox, Relay
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AsyncCooldown",
     "AsyncOnce",
+    "AsyncOutbox",
+    "AsyncRelay",
     "Busy",
     "ClaimLost",
     "ConfigError",
@@ -34,6 +37,8 @@ __all__ = [
     "KeyReused",
     "NotReplayable",
     "Once",
+    "Outbox",
+    "Relay",
     "SequenceRefused",
     "StoreUnavailable",
     "TokenError",

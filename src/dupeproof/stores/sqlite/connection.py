@@ -1,6 +1,7 @@
 """One SQLite connection per process: opened on first use, in WAL mode, with the schema in place."""
 
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -14,7 +15,8 @@ from weakref import WeakValueDictionary
 from dupeproof.errors import ConfigError, StoreUnavailable
 
 SEQUENCES = files(__package__).joinpath("sequences.sql").read_text()
-SCHEMA = files(__package__).joinpath("schema.sql").read_text() + "\n" + SEQUENCES
+OUTBOX = files(__package__).joinpath("outbox.sql").read_text()
+SCHEMA = files(__package__).joinpath("schema.sql").read_text() + "\n" + SEQUENCES + "\n" + OUTBOX
 P = ParamSpec("P")
 R = TypeVar("R")
 SYNCHRONOUS = ("normal", "full", "extra")
@@ -25,11 +27,8 @@ _SMALLEST_LOG, _LARGEST_LOG = 1_000, 8_000
 log writes back half as often; in a small one it would only be a file that grows, and syncing that takes double the time."""
 _CALLS_BETWEEN_LOOKS = 256
 _REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
-_TABLES = (
-    "SELECT count(*) FROM sqlite_master WHERE name IN "
-    "('dupeproof_records', 'dupeproof_records_purge', 'dupeproof_marks', 'dupeproof_marks_expiry', "
-    "'dupeproof_sequences')"
-)
+_NAMES = re.findall(r"^CREATE \w+ IF NOT EXISTS (\w+)", SCHEMA, flags=re.MULTILINE)
+_TABLES = f"SELECT count(*) FROM sqlite_master WHERE name IN ({', '.join(map(repr, _NAMES))})"  # noqa: S608 - ours
 _inherited: list[sqlite3.Connection | None] = []
 """Connections that were in use during a fork. SQLite forbids a child to use them, and closing them would be a use."""
 
@@ -134,7 +133,7 @@ class Database:
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute(_CACHE)
         _fit_log(connection)
-        if connection.execute(_TABLES).fetchone()[0] < SCHEMA.count("CREATE "):
+        if connection.execute(_TABLES).fetchone()[0] < len(_NAMES):
             with transaction(connection):
                 for statement in SCHEMA.split(";\n"):
                     connection.execute(statement)
