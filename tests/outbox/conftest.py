@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
+from outbox_deliveries import Deliveries
 
 from dupeproof import AsyncRelay, Outbox, Relay
 
@@ -96,3 +97,17 @@ class Driven:
                 await self._relay.close()
 
         return self._runner.run(look())
+
+
+@pytest.fixture
+def box_on_postgres(postgres_url):
+    made = Box(postgres_url, lambda: psycopg.connect(postgres_url))
+    yield made
+    made.connection.close()
+
+
+@pytest.fixture
+def deliveries(tmp_path):
+    made = Deliveries(tmp_path)
+    yield made
+    made.close()
