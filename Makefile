@@ -15,13 +15,14 @@ DEV := $(VENV)/.dev-$(FOUND)
 DEMO := $(VENV)/.demo-$(FOUND)
 BENCH := $(VENV)/.bench-$(FOUND)
 
-.PHONY: help demo test test-fast lint types bench constraints clean
+.PHONY: help demo test test-fast storm lint types bench constraints clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo         see what it does, in a minute"
 	@echo "make test         all tests, on every server this machine can have"
 	@echo "make test-fast    the tests that need no server"
+	@echo "make storm        20,000 messages through four relays that are killed again and again"
 	@echo "make lint         style, import layers, generated files"
 	@echo "make types        mypy"
 	@echo "make bench        the measurements, beside other libraries; in a minute: ARGS=--quick"
@@ -43,6 +44,9 @@ test: $(DEV)
 
 test-fast: $(DEV)
 	@$(BIN)/python -m pytest --no-servers $(ARGS)
+
+storm: $(DEV)
+	@OUTBOX_MESSAGES=20000 OUTBOX_KEYS=500 $(BIN)/python -m pytest tests/outbox/test_relay_storm.py -s $(ARGS)
 
 lint: $(DEV)
 	@$(BIN)/ruff check

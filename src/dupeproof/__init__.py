@@ -18,6 +18,7 @@ from dupeproof.errors import (
 )
 from dupeproof.guards import AsyncCooldown, AsyncOnce, Cooldown, Once
 from dupeproof.inbox import AsyncInbox, Inbox
+from dupeproof.outbox import AsyncOutbox, AsyncRelay, Outbox, Relay
 
 __version__ = "0.1.0"
 
@@ -25,6 +26,8 @@ __all__ = [
     "AsyncCooldown",
     "AsyncInbox",
     "AsyncOnce",
+    "AsyncOutbox",
+    "AsyncRelay",
     "Busy",
     "ClaimLost",
     "ConfigError",
@@ -38,6 +41,8 @@ __all__ = [
     "KeyReused",
     "NotReplayable",
     "Once",
+    "Outbox",
+    "Relay",
     "RetryTransaction",
     "SequenceRefused",
     "StoreUnavailable",

@@ -7,7 +7,9 @@ import typer
 from dupeproof.cli.commands.bench import bench
 from dupeproof.cli.commands.demo import demo
 from dupeproof.cli.commands.forget import forget
+from dupeproof.cli.commands.outbox import outbox
 from dupeproof.cli.commands.purge import purge
+from dupeproof.cli.commands.relay import relay
 from dupeproof.cli.commands.resolve import resolve
 from dupeproof.cli.commands.schema import schema
 from dupeproof.cli.commands.show import show
@@ -28,6 +30,7 @@ app = typer.Typer(
 TRY_IT = "Try it"
 A_KEY = "One key"
 THE_STORE = "The store"
+THE_OUTBOX = "The outbox"
 
 app.command(
     rich_help_panel=TRY_IT,
@@ -63,6 +66,11 @@ app.command(
     rich_help_panel=THE_STORE,
     epilog="Example: [bold]dupeproof stats redis://localhost:6379/0 --json[/]",
 )(stats)
+app.command(
+    rich_help_panel=THE_OUTBOX,
+    epilog="Example: [bold]dupeproof relay --source postgresql://app@localhost/shop --to python:shop.publish[/]",
+)(relay)
+app.add_typer(outbox, name="outbox", rich_help_panel=THE_OUTBOX)
 
 # typer brings a click of its own or uses the installed one, by version; this is the base of its errors in both.
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]

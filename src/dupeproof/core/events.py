@@ -27,6 +27,9 @@ class Kind(StrEnum):
     FRESH = "fresh"
     STORE_DOWN = "store_down"
     PURGED = "purged"
+    SENT = "sent"
+    SENT_AGAIN = "sent_again"
+    BACKLOG = "backlog"
 
 
 class Event(Struct, frozen=True, kw_only=True):

@@ -132,3 +132,46 @@ FROM dupeproof_inbox
 SELECT current_setting('server_version'), current_setting('synchronous_commit'), pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
        has_table_privilege('dupeproof_records', 'INSERT') AND has_table_privilege('dupeproof_records', 'UPDATE')
        AND has_table_privilege('dupeproof_marks', 'INSERT') AND has_table_privilege('dupeproof_marks', 'DELETE')
+
+-- name: outbox_take
+SELECT * FROM dupeproof_outbox_take_v1(%s, %s, %s, %s)
+
+-- name: outbox_settle
+SELECT dupeproof_outbox_settle_v1(
+    %s, %s::smallint[], %s::bigint[], %s, %s::smallint[], %s::bigint[], %s::text[], %s::bigint[], %s::boolean[], %s)
+
+-- name: outbox_status
+SELECT waiting.backlog, waiting.delayed, waiting.oldest, failing.count, dead.count, kept.count, lanes.*
+FROM (SELECT count(*) FILTER (WHERE not_before IS NULL OR not_before <= clock_timestamp()) AS backlog,
+             count(*) FILTER (WHERE not_before > clock_timestamp()) AS delayed,
+             extract(epoch FROM clock_timestamp() - min(coalesce(not_before, created_at))
+                 FILTER (WHERE not_before IS NULL OR not_before <= clock_timestamp()))::double precision AS oldest
+      FROM dupeproof_outbox) AS waiting,
+     (SELECT count(*) FROM dupeproof_outbox_failing WHERE retry_at < 'infinity') AS failing,
+     (SELECT count(*) FROM dupeproof_outbox_dead) AS dead,
+     (SELECT count(*) FROM dupeproof_outbox_sent) AS kept,
+     (SELECT count(DISTINCT token) FILTER (WHERE lease_until > clock_timestamp()), sum(sent)::bigint,
+             sum(taken_over)::bigint FROM dupeproof_outbox_lanes) AS lanes
+
+-- name: outbox_dead
+SELECT id, aggregatetype, aggregateid, type, attempts, error, extract(epoch FROM clock_timestamp() - died_at)::double precision
+FROM dupeproof_outbox_dead ORDER BY seq LIMIT %s
+
+-- Back to its old place, so ahead of all that waited for it.
+-- name: outbox_retry
+WITH gone AS (DELETE FROM dupeproof_outbox_dead WHERE %s::text[] IS NULL OR id = ANY (%s::text[]) RETURNING *),
+     free AS (DELETE FROM dupeproof_outbox_failing AS f USING gone WHERE f.lane = gone.lane AND f.seq = gone.seq),
+     back AS (INSERT INTO dupeproof_outbox
+              SELECT lane, seq, created_at, not_before, id, aggregatetype, aggregateid, type, payload, headers FROM gone)
+SELECT id FROM gone
+
+-- name: outbox_drop
+WITH gone AS (DELETE FROM dupeproof_outbox_dead WHERE %s::text[] IS NULL OR id = ANY (%s::text[]) RETURNING *),
+     free AS (DELETE FROM dupeproof_outbox_failing AS f USING gone WHERE f.lane = gone.lane AND f.seq = gone.seq)
+SELECT id FROM gone
+
+-- name: outbox_purge
+WITH old AS (SELECT ctid FROM dupeproof_outbox_sent WHERE purge_from <= (SELECT clock_timestamp())
+             ORDER BY purge_from LIMIT %s FOR UPDATE SKIP LOCKED),
+     gone AS (DELETE FROM dupeproof_outbox_sent WHERE ctid = ANY (ARRAY(SELECT ctid FROM old)) RETURNING 1)
+SELECT count(*) FROM gone

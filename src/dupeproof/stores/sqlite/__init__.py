@@ -4,15 +4,22 @@ from pathlib import Path
 
 from dupeproof.errors import ConfigError
 from dupeproof.stores.sqlite.aio import AsyncSQLiteStore
+from dupeproof.stores.sqlite.connection import Database
 from dupeproof.stores.sqlite.store import SQLiteStore
 from dupeproof.stores.urls import StoreURL
 
-__all__ = ["AsyncSQLiteStore", "SQLiteStore", "open_async", "open_sync"]
+__all__ = ["AsyncSQLiteStore", "SQLiteStore", "open_async", "open_database", "open_sync"]
 
 
 def open_sync(url: StoreURL) -> SQLiteStore:
     options = url.take(("synchronous", "timeout"))
     return SQLiteStore(_path(url), synchronous=options.get("synchronous", "full"), timeout=url.timeout)
+
+
+def open_database(url: StoreURL) -> Database:
+    """The file itself, for those who keep other things in it than records and marks."""
+    options = url.take(("synchronous", "timeout"))
+    return Database(_path(url), synchronous=options.get("synchronous", "full"), timeout=url.timeout)
 
 
 def open_async(url: StoreURL) -> AsyncSQLiteStore:

@@ -1,6 +1,7 @@
 """One SQLite connection per process: opened on first use, in WAL mode, with the schema in place."""
 
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -17,7 +18,8 @@ from dupeproof.errors import ConfigError, StoreUnavailable
 
 SEQUENCES = files(__package__).joinpath("sequences.sql").read_text()
 INBOX = files(__package__).joinpath("inbox.sql").read_text()
-SCHEMA = "\n".join([files(__package__).joinpath("schema.sql").read_text(), SEQUENCES, INBOX])
+OUTBOX = files(__package__).joinpath("outbox.sql").read_text()
+SCHEMA = "\n".join([files(__package__).joinpath("schema.sql").read_text(), SEQUENCES, INBOX, OUTBOX])
 P = ParamSpec("P")
 R = TypeVar("R")
 SYNCHRONOUS = ("normal", "full", "extra")
@@ -31,11 +33,8 @@ _FIRST_PAUSES = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.025, 0.025, 0.
 _LONGEST_PAUSE = 0.1
 """Seconds, as SQLite itself would wait for a lock. Not by its own timeout: a replay must not wait at all."""
 _REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
-_TABLES = (
-    "SELECT count(*) FROM sqlite_master WHERE name IN "
-    "('dupeproof_records', 'dupeproof_records_purge', 'dupeproof_marks', 'dupeproof_marks_expiry', "
-    "'dupeproof_sequences', 'dupeproof_inbox', 'dupeproof_inbox_expiry')"
-)
+_NAMES = re.findall(r"^CREATE \w+ IF NOT EXISTS (\w+)", SCHEMA, flags=re.MULTILINE)
+_TABLES = f"SELECT count(*) FROM sqlite_master WHERE name IN ({', '.join(map(repr, _NAMES))})"  # noqa: S608 - ours
 _inherited: list[sqlite3.Connection | None] = []
 """Connections that were in use during a fork. SQLite forbids a child to use them, and closing them would be a use."""
 
@@ -156,7 +155,7 @@ class Database:
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute(_CACHE)
         _fit_log(connection)
-        if connection.execute(_TABLES).fetchone()[0] < SCHEMA.count("CREATE "):
+        if connection.execute(_TABLES).fetchone()[0] < len(_NAMES):
             with transaction(connection):
                 for statement in SCHEMA.split(";\n"):
                     connection.execute(statement)

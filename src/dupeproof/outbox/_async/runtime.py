@@ -1,0 +1,65 @@
+# No twin: tasks and a loop here, threads and system calls in the sync counterpart.
+"""Joining the caller's connection, opening sources, and resting until there is something to do, for tasks."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from dupeproof.outbox import failures
+from dupeproof.outbox.joining import join_async as join
+from dupeproof.outbox.messages import Message
+from dupeproof.outbox.sources import AsyncSource
+from dupeproof.outbox.sources import open_async_source as open_source
+
+__all__ = ["IS_ASYNC", "OTHER_KIND", "OTHER_RELAY", "Rest", "call", "create_schema_on", "join", "open_source"]
+IS_ASYNC = True
+OTHER_KIND, OTHER_RELAY = "sync", "Relay"
+Source = AsyncSource
+
+
+async def call(function: Callable[[Message], object], message: Message) -> None:
+    answer = function(message)
+    if inspect.isawaitable(answer):
+        await answer
+
+
+async def create_schema_on(connection: Any) -> None:
+    join(connection)
+    from dupeproof.stores.postgres._async.migrating import migrate  # noqa: PLC0415 - psycopg is an extra
+
+    await migrate(connection)
+
+
+def schema_missing(error: Exception) -> Exception:
+    return failures.schema_missing(error, "call `await outbox.create_schema(connection)` once")
+
+
+class Rest:
+    """Between two looks: ended by time, by word from the database, or by the wish to stop."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.stopping = False
+
+    def stop(self) -> None:
+        self.stopping = True
+        self._event.set()
+
+    async def wait(self, seconds: float, socket: int | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        if socket is not None:
+            loop.add_reader(socket, self._event.set)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        except TimeoutError:
+            return
+        finally:
+            if socket is not None:
+                loop.remove_reader(socket)
+            if not self.stopping:
+                self._event.clear()
+
+    def close(self) -> None:
+        """There is nothing to give up."""

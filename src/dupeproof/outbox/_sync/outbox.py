@@ -1,0 +1,107 @@
+# Written by tools/twins.py from src/dupeproof/outbox/_async/outbox.py; change that file instead.
+"""Outbox: messages written in the transaction of the work they tell of, so that both happen or neither."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from dupeproof.core.durations import Duration
+from dupeproof.errors import ConfigError
+from dupeproof.keys.names import Key
+from dupeproof.outbox._sync.runtime import create_schema_on, join, schema_missing
+from dupeproof.outbox.dialects import NOTIFYING, STATEMENTS
+from dupeproof.outbox.messages import Added, Ids, Intake
+
+
+class Outbox:
+    """Where messages wait, in your own database, for a relay to publish them.
+
+    `add` takes the connection your transaction is open on. The message goes out if, and only if, you commit. Its id is
+    made once, here; every delivery carries it, so consumers can tell a duplicate.
+
+    `ids` says where ids come from that are not given: "new", or "content", by which the same content for the same topic
+    and key has the same id. With `notify`, PostgreSQL wakes idle relays at the commit. Its notifications make commits
+    wait for each other: where many transactions a second write messages, `notify=False` and a short poll serve better.
+    """
+
+    def __init__(self, *, ids: Ids = "new", max_payload: int = 1_048_576, notify: bool = True) -> None:
+        self._intake = Intake(ids=ids, max_payload=max_payload)
+        self._statements = NOTIFYING if notify else STATEMENTS
+
+    def add(
+        self,
+        connection: Any,
+        *,
+        topic: str,
+        payload: Any,
+        key: Key | None = None,
+        headers: Mapping[str, str] | None = None,
+        type: str = "",  # noqa: A002 - the name of the column
+        id: str | None = None,  # noqa: A002 - of the message
+        delay: Duration | None = None,
+        not_before: datetime | None = None,
+    ) -> str:
+        """Write one message in the transaction open on the connection; its id.
+
+        `payload` is bytes, or anything that has a JSON form. Messages with the same `key` are published in the order they
+        were added; one with a `delay` takes its place when its time has come, and holds back nobody until then.
+        """
+        message = Added(
+            topic=topic,
+            payload=payload,
+            key=key,
+            headers=headers,
+            type=type,
+            id=id,
+            delay=delay,
+            not_before=not_before,
+        )
+        row = self._intake.row(message)
+        joined = join(connection)
+        if not joined.in_transaction:
+            raise _no_transaction(joined.dialect)
+        statements = self._statements[joined.dialect]
+        try:
+            joined.execute(statements.one, statements.fit(row))
+        except Exception as exc:
+            raise schema_missing(exc) from exc
+        return row[1]
+
+    def add_many(self, connection: Any, messages: Iterable[Added | Mapping[str, Any]]) -> list[str]:
+        """Write many in one statement; their ids. A message is an `Added`, or a dict of the arguments of `add`."""
+        rows = [self._intake.row(each if isinstance(each, Added) else _added(each)) for each in messages]
+        joined = join(connection)
+        if not joined.in_transaction:
+            raise _no_transaction(joined.dialect)
+        statements = self._statements[joined.dialect]
+        if rows:
+            try:
+                joined.execute_many(statements.many, [statements.fit(row) for row in rows])
+            except Exception as exc:
+                raise schema_missing(exc) from exc
+        return [row[1] for row in rows]
+
+    def create_schema(self, connection: Any) -> None:
+        """Make the tables on a connection of your own; making them twice is fine. A relay makes them by itself."""
+        create_schema_on(connection)
+
+
+def _added(fields: Mapping[str, Any]) -> Added:
+    try:
+        return Added(**fields)
+    except TypeError as exc:
+        raise ConfigError(f"a message of add_many takes the arguments of add: {exc}") from None
+
+
+_BEGIN = {
+    "postgresql": "write: with connection.transaction(): …",
+    "sqlite": 'call connection.execute("BEGIN IMMEDIATE") first',
+    "mysql": "call connection.begin() first",
+}
+
+
+def _no_transaction(dialect: str) -> ConfigError:
+    return ConfigError(
+        "there is no transaction on this connection, so the message would go out even if your work fails; "
+        + _BEGIN[dialect]
+    )

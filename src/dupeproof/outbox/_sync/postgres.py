@@ -1,0 +1,105 @@
+# Written by tools/twins.py from src/dupeproof/outbox/_async/postgres.py; change that file instead.
+"""The outbox in PostgreSQL: decisions in versioned functions of the database, wake-ups by NOTIFY."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+
+from dupeproof.core.events import logger
+from dupeproof.outbox.dialects import CHANNEL
+from dupeproof.outbox.messages import Message, message_of
+from dupeproof.outbox.reports import DeadMessage, OutboxStatus, Settlement
+from dupeproof.stores.postgres._sync.store import PostgresStore
+from dupeproof.stores.postgres.target import Target, target
+from dupeproof.stores.urls import StoreURL
+
+
+class PostgresSource(PostgresStore):
+    """The store's connections, retries and migrations, with the verbs of an outbox."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self._listener: Connection[Any] | None = None
+
+    def take(self, token: bytes, lease: int, lanes: int, most: int) -> list[Message]:
+        return [message_of(row) for row in self._run("outbox_take", [token, lease, lanes, most])]
+
+    def settle(self, settlement: Settlement) -> int:
+        # Sorted, so that two who were both at work on a lane do not wait for each other in a circle.
+        sent = sorted(settlement.sent)
+        failed = settlement.failed
+        [(removed,)] = self._run(
+            "outbox_settle",
+            [
+                settlement.token,
+                [lane for lane, _ in sent],
+                [seq for _, seq in sent],
+                settlement.keep,
+                [each.message.place[0] for each in failed],
+                [each.message.place[1] for each in failed],
+                [each.error for each in failed],
+                [each.delay for each in failed],
+                [each.buried for each in failed],
+                settlement.key_waits,
+            ],
+        )
+        return int(removed)
+
+    def status(self) -> OutboxStatus:
+        [row] = self._run("outbox_status")
+        return OutboxStatus(*row)
+
+    def dead(self, limit: int) -> list[DeadMessage]:
+        return [DeadMessage(*row) for row in self._run("outbox_dead", [limit])]
+
+    def retry(self, ids: Sequence[str] | None) -> list[str]:
+        return self._moved("outbox_retry", ids)
+
+    def drop(self, ids: Sequence[str] | None) -> list[str]:
+        return self._moved("outbox_drop", ids)
+
+    def _moved(self, name: str, ids: Sequence[str] | None) -> list[str]:
+        wanted = None if ids is None else list(ids)
+        return [row[0] for row in self._run(name, [wanted, wanted])]
+
+    def purge(self, limit: int) -> int:
+        [(gone,)] = self._run("outbox_purge", [limit])
+        return int(gone)
+
+    def wake_socket(self) -> int | None:
+        """A connection of its own listens. Without it, as behind a transaction pooler, there is still the poll."""
+        if self._listener is not None and self._listener.closed:
+            self._listener = None
+        if self._listener is None:
+            try:
+                listener = Connection.connect(
+                    self._target.conninfo, autocommit=True, connect_timeout=max(2, int(self._target.timeout))
+                )
+                listener.execute(f"LISTEN {CHANNEL}")
+            except (psycopg.Error, OSError) as exc:
+                logger.warning("The relay cannot listen for new messages, and polls: %s", type(exc).__name__)
+                return None
+            self._listener = listener
+        return self._listener.pgconn.socket
+
+    def woken(self) -> None:
+        if self._listener is None:
+            return
+        try:
+            self._listener.pgconn.consume_input()
+            while self._listener.pgconn.notifies() is not None:
+                continue
+        except psycopg.Error:
+            self._listener.pgconn.finish()  # the next look opens another
+
+    def close(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
+        super().close()
+
+
+def open_source(url: StoreURL) -> PostgresSource:
+    return PostgresSource(target(url))

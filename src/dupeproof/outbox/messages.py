@@ -1,0 +1,177 @@
+"""A message on its way in, checked and turned into a row, and on its way out. Pure."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Literal
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
+
+from dupeproof.core.codecs import JsonCodec, Unstorable
+from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.errors import ConfigError
+from dupeproof.keys.ids import content_id, new_id
+from dupeproof.keys.names import Key, check_key
+
+LANES = 64
+"""How many relays can be at work at once. The same for ever: it decides which keys share a lane."""
+MAX_NAME = 255
+Ids = Literal["new", "content"]
+Row = tuple[int, str, str, str | None, str, bytes, str | None, datetime | None, int | None]
+"""Lane, id, topic, key, type, payload, headers as JSON, not before, delay in milliseconds."""
+Place = tuple[int, int]
+"""Lane and number: where a message stands."""
+_encode = JsonCodec().encode
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """What a publisher is given."""
+
+    id: str
+    """Made once, when the message was added; the same at every delivery."""
+    topic: str
+    key: str | None
+    """Messages with the same key are delivered in the order they were added."""
+    payload: bytes
+    headers: dict[str, str]
+    type: str = ""
+    attempt: int = 1
+    age: float = 0.0
+    """Seconds since it was added, or since its time came."""
+    place: Place = (0, 0)
+
+    def json(self) -> Any:
+        """The payload read as JSON."""
+        return msgspec.json.decode(self.payload)
+
+
+class Added(Struct, frozen=True, kw_only=True):
+    """One of many messages to add; the arguments of `add` as a value."""
+
+    topic: str
+    payload: Any
+    key: Key | None = None
+    headers: Mapping[str, str] | None = None
+    type: str = ""
+    id: str | None = None
+    delay: Duration | None = None
+    not_before: datetime | None = None
+
+
+def message_of(fields: Any) -> Message:
+    """From what a source has read: lane, number, id, topic, key, type, payload, headers, age, attempts."""
+    lane, seq, ident, topic, key, kind, payload, headers, age, attempts = fields
+    return Message(
+        id=ident,
+        topic=topic,
+        key=key,
+        payload=bytes(payload),
+        headers=msgspec.json.decode(headers) if headers else {},
+        type=kind,
+        attempt=attempts + 1,
+        age=max(0.0, float(age)),
+        place=(lane, seq),
+    )
+
+
+class Intake:
+    """From the arguments of `add` to a row."""
+
+    def __init__(self, *, ids: Ids, max_payload: object) -> None:
+        if ids not in _IDS:
+            raise ConfigError(f"ids must be 'new' or 'content'; got {ids!r}")
+        if not isinstance(max_payload, int) or isinstance(max_payload, bool) or max_payload < 1:
+            raise ConfigError(f"max_payload must be a number of bytes, at least 1; got {max_payload!r}")
+        self._make_id = _IDS[ids]
+        self._max_payload = max_payload
+
+    def row(self, message: Added) -> Row:
+        topic = _name(message.topic, "topic")
+        key = None if message.key is None else check_key(message.key)
+        payload = self._payload(message.payload)
+        ident = self._make_id(message, topic, key) if message.id is None else check_key(message.id)
+        lane = crc32((ident if key is None else key).encode()) % LANES
+        delay = None if message.delay is None else milliseconds(message.delay, name="delay")
+        if message.not_before is not None or delay is not None:
+            _check_time(message.not_before, delay)
+            lane = -1 - lane
+        kind = "" if message.type == "" else _name(message.type, "type")
+        return lane, ident, topic, key, kind, payload, _headers(message.headers), message.not_before, delay
+
+    def _payload(self, value: object) -> bytes:
+        data = bytes(value) if isinstance(value, bytes | bytearray | memoryview) else _to_json(value)
+        if len(data) > self._max_payload:
+            raise ConfigError(
+                f"the payload has {len(data):,} bytes, and at most {self._max_payload:,} are taken; keep it elsewhere and send "
+                "where it is, or raise Outbox(max_payload=…) if your broker takes more"
+            )
+        return data
+
+
+def _content(message: Added, topic: str, key: str | None) -> str:
+    return content_id(message.payload, context={"topic": topic, "key": key})
+
+
+_IDS: dict[str, Callable[[Added, str, str | None], str]] = {
+    "new": lambda *_: new_id(),
+    "content": _content,
+}
+
+
+def _to_json(value: object) -> bytes:
+    try:
+        return _encode(value)
+    except Unstorable as exc:
+        path, why = _culprit(value, "payload", exc)
+        raise ConfigError(f"{path}: {why}; turn it into JSON types, or pass bytes") from exc
+
+
+def _culprit(value: object, path: str, why: Unstorable) -> tuple[str, Unstorable]:
+    """The innermost part that cannot be written, and why."""
+    parts: list[tuple[str, object]] = []
+    if isinstance(value, dict):
+        parts = [(f"{path}.{name}", part) for name, part in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(f"{path}[{number}]", part) for number, part in enumerate(value)]
+    for inner, part in parts:
+        try:
+            _encode(part)
+        except Unstorable as exc:
+            return _culprit(part, inner, exc)
+    return path, why
+
+
+def _name(value: object, what: str) -> str:
+    if isinstance(value, str) and 0 < len(value) <= MAX_NAME and value.isprintable() and not value.isspace():
+        return value
+    shown = f"{value!r:.80}" if isinstance(value, str) else f"a {type(value).__qualname__}"
+    raise ConfigError(
+        f"the {what} must be a text of 1 to {MAX_NAME} printable characters, such as 'orders'; got {shown}"
+    )
+
+
+def _headers(headers: object) -> str | None:
+    if headers is None or headers == {}:
+        return None
+    if not isinstance(headers, Mapping):
+        raise ConfigError(f"headers must be a dict of texts; got a {type(headers).__qualname__}")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            shown = name if isinstance(name, str) else type(name).__qualname__
+            raise ConfigError(
+                f"headers must be texts; {shown!r:.80} is a {type(value).__qualname__}: use str()"
+            )
+    try:
+        return msgspec.json.encode(dict(headers)).decode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            "a header contains a lone surrogate, which has no UTF-8 form; decode it first"
+        ) from None
+
+
+def _check_time(not_before: object, delay: int | None) -> None:
+    if delay is not None and not_before is not None:
+        raise ConfigError("give delay= or not_before=, not both")
+    if not_before is not None and (not isinstance(not_before, datetime) or not_before.tzinfo is None):
+        raise ConfigError("not_before must be a datetime with a time zone, such as datetime.now(UTC) + …")

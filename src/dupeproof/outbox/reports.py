@@ -1,0 +1,54 @@
+"""What a relay tells its source, and what a source tells of itself."""
+
+from msgspec import Struct
+
+from dupeproof.outbox.messages import Message, Place
+
+
+class Failure(Struct, frozen=True):
+    message: Message
+    error: str
+    delay: int
+    """Milliseconds until it may be tried again."""
+    buried: bool
+
+
+class Settlement(Struct, frozen=True):
+    """What became of a batch. What is neither sent nor failed was not tried, and is there for the next one."""
+
+    token: bytes
+    sent: list[Place]
+    failed: list[Failure]
+    keep: int
+    key_waits: bool
+
+
+class OutboxStatus(Struct, frozen=True):
+    backlog: int
+    """Messages that could be sent now, were it not for lack of time or a failure."""
+    delayed: int
+    """Those whose time has not come."""
+    oldest: float | None
+    """Seconds that the oldest of the backlog has waited."""
+    failing: int
+    """Messages that failed and will be tried again; their keys wait."""
+    dead: int
+    kept: int
+    """Sent ones that are kept for a time."""
+    relays: int
+    """At work this moment; idle ones hold nothing."""
+    sent: int
+    """Since the outbox was made; duplicates count too."""
+    taken_over: int
+    """How often a relay went away with messages in its hands. They were sent by another, some of them again."""
+
+
+class DeadMessage(Struct, frozen=True):
+    id: str
+    topic: str
+    key: str | None
+    type: str
+    attempts: int
+    error: str
+    since: float
+    """Seconds."""

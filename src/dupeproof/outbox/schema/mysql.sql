@@ -1,0 +1,35 @@
+-- See the outbox of PostgreSQL for what the tables are for, and for why the order per key holds.
+CREATE TABLE IF NOT EXISTS dupeproof_outbox (
+    seq           BIGINT        NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    lane          SMALLINT      NOT NULL,
+    created_at    DATETIME(3)   NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+    not_before    DATETIME(3),
+    id            VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    aggregatetype VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    aggregateid   VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    type          VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    payload       LONGBLOB      NOT NULL,
+    headers       MEDIUMTEXT    CHARACTER SET utf8mb4,
+    INDEX dupeproof_outbox_lane (lane, seq),
+    INDEX dupeproof_outbox_later (lane, not_before, seq)
+) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS dupeproof_outbox_lanes (
+    lane        SMALLINT    NOT NULL PRIMARY KEY,
+    token       BINARY(8),
+    lease_until DATETIME(3) NOT NULL DEFAULT '1970-01-02 00:00:00',
+    sent        BIGINT      NOT NULL DEFAULT 0,
+    taken_over  BIGINT      NOT NULL DEFAULT 0
+) ENGINE = InnoDB;
+
+INSERT IGNORE INTO dupeproof_outbox_lanes (lane)
+WITH RECURSIVE every (lane) AS (SELECT 0 UNION ALL SELECT lane + 1 FROM every WHERE lane < 63) SELECT lane FROM every;
+
+CREATE TABLE IF NOT EXISTS dupeproof_outbox_failing (
+    seq      BIGINT        NOT NULL PRIMARY KEY,
+    lane     SMALLINT      NOT NULL,
+    `key`    VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    attempts INT           NOT NULL,
+    retry_at DATETIME(3)   NOT NULL,
+    error    TEXT          CHARACTER SET utf8mb4 NOT NULL
+) ENGINE = InnoDB;

@@ -1,0 +1,70 @@
+-- See the outbox of PostgreSQL for what the tables are for, and for why the order per key holds. Times are milliseconds.
+CREATE TABLE IF NOT EXISTS dupeproof_outbox (
+    seq           INTEGER PRIMARY KEY AUTOINCREMENT,
+    lane          INTEGER NOT NULL,
+    created_at    INTEGER NOT NULL,
+    not_before    INTEGER,
+    id            TEXT    NOT NULL,
+    aggregatetype TEXT    NOT NULL,
+    aggregateid   TEXT,
+    type          TEXT    NOT NULL,
+    payload       BLOB    NOT NULL,
+    headers       TEXT
+);
+
+CREATE INDEX IF NOT EXISTS dupeproof_outbox_lane ON dupeproof_outbox (lane, seq);
+
+CREATE INDEX IF NOT EXISTS dupeproof_outbox_later ON dupeproof_outbox (lane, not_before, seq) WHERE lane < 0;
+
+CREATE TABLE IF NOT EXISTS dupeproof_outbox_lanes (
+    lane        INTEGER PRIMARY KEY,
+    token       BLOB,
+    lease_until INTEGER NOT NULL DEFAULT 0,
+    sent        INTEGER NOT NULL DEFAULT 0,
+    taken_over  INTEGER NOT NULL DEFAULT 0
+);
+
+INSERT OR IGNORE INTO dupeproof_outbox_lanes (lane)
+WITH RECURSIVE every (lane) AS (SELECT 0 UNION ALL SELECT lane + 1 FROM every WHERE lane < 63) SELECT lane FROM every;
+
+CREATE TABLE IF NOT EXISTS dupeproof_outbox_failing (
+    seq      INTEGER PRIMARY KEY,
+    lane     INTEGER NOT NULL,
+    key      TEXT,
+    attempts INTEGER NOT NULL,
+    retry_at INTEGER NOT NULL,
+    error    TEXT    NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS dupeproof_outbox_dead (
+    seq           INTEGER PRIMARY KEY,
+    lane          INTEGER NOT NULL,
+    created_at    INTEGER NOT NULL,
+    not_before    INTEGER,
+    id            TEXT    NOT NULL,
+    aggregatetype TEXT    NOT NULL,
+    aggregateid   TEXT,
+    type          TEXT    NOT NULL,
+    payload       BLOB    NOT NULL,
+    headers       TEXT,
+    died_at       INTEGER NOT NULL,
+    attempts      INTEGER NOT NULL,
+    error         TEXT    NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS dupeproof_outbox_sent (
+    seq           INTEGER PRIMARY KEY,
+    lane          INTEGER NOT NULL,
+    created_at    INTEGER NOT NULL,
+    not_before    INTEGER,
+    id            TEXT    NOT NULL,
+    aggregatetype TEXT    NOT NULL,
+    aggregateid   TEXT,
+    type          TEXT    NOT NULL,
+    payload       BLOB    NOT NULL,
+    headers       TEXT,
+    sent_at       INTEGER NOT NULL,
+    purge_from    INTEGER NOT NULL
+);
+
+CREATE INDEX IF NOT EXISTS dupeproof_outbox_sent_purge ON dupeproof_outbox_sent (purge_from);

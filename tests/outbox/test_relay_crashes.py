@@ -1,0 +1,116 @@
+"""A relay that is killed at any point, or frozen past its lease, loses nothing and breaks no order."""
+
+import signal
+
+import psycopg
+import pytest
+from outbox_deliveries import wait_for
+
+from dupeproof import Relay
+from dupeproof.core.events import Kind
+
+POINTS = [
+    ("before publishing", 0),
+    ("before publishing", 3),
+    ("after publishing", 1),
+    ("before settling", 1),
+    ("after settling", 1),
+]
+
+
+@pytest.mark.parametrize(("point", "after"), POINTS)
+def test_killed_between_any_two_steps_it_loses_nothing(box, deliveries, point, after):
+    for number in range(12):
+        box.add(number, key=f"k{number % 3}")
+    dying = deliveries.start(box.url, batch=6, die_at=point, after=after)
+    assert dying.wait(30) == -signal.SIGKILL
+    next_one = deliveries.start(box.url)
+    wait_for(lambda: box.waiting() == 0, what="the rest")
+    next_one.send_signal(signal.SIGTERM)
+    assert next_one.wait(30) == 0
+    assert deliveries.firsts() == {f"k{key}": list(range(key, 12, 3)) for key in range(3)}
+    assert deliveries.duplicates() <= 6, "more was sent again than was in hand"
+
+
+def test_what_was_under_way_is_sent_again_and_counted(box, deliveries):
+    box.add(*range(5), key="k")
+    deliveries.start(box.url, die_at="before settling", after=5).wait(30)
+    assert deliveries.by_key() == {"k": [0, 1, 2, 3, 4]}
+    deliveries.start(box.url)
+    wait_for(lambda: box.waiting() == 0)
+    assert deliveries.by_key() == {"k": [0, 1, 2, 3, 4] * 2}
+    [(taken_over,)] = box.all("SELECT sum(taken_over) FROM dupeproof_outbox_lanes")
+    assert taken_over == 1
+
+
+def test_a_relay_that_was_frozen_past_its_lease_spoils_nothing(box):
+    """The late one fails its message; the one that took over has the last word on it."""
+    box.add("a1", "a2", key="a")
+    events, got = [], []
+
+    def slow_then_fails(message):
+        # While this one is at it, its lease runs out, and another one does all there is.
+        with Relay(box.url, publisher=lambda each: got.append(each.json()), lease="10s") as other:
+            wait_for(lambda: other.run_once() == 2)
+        raise ValueError("too late to matter")
+
+    with Relay(box.url, publisher=slow_then_fails, lease="100ms", max_attempts=1) as late:
+        late.run_once()
+        assert (late.status().dead, late.status().failing, late.status().backlog) == (0, 0, 0)
+    assert got == ["a1", "a2"]
+
+    box.add("b1", key="b")
+
+    def slow_then_sends(message):
+        with Relay(box.url, publisher=lambda each: got.append(each.json()), lease="10s") as other:
+            wait_for(lambda: other.run_once() == 1)
+
+    with Relay(box.url, publisher=slow_then_sends, lease="100ms", events=[events.append]) as late:
+        assert late.run_once() == 1
+    assert [event.count for event in events if event.kind is Kind.SENT_AGAIN] == [1]
+
+
+def test_a_late_failure_does_not_touch_a_message_that_another_has_in_hand(box):
+    box.add("a1", key="a")
+    seen = []
+
+    def outer(message):
+        def inner(message):
+            seen.append("inner")
+            raise ValueError("inner")
+
+        with Relay(box.url, publisher=inner, lease="10s", backoff="1h", max_attempts=5) as other:
+            wait_for(lambda: other.run_once() == 0 and seen)
+        raise ValueError("outer")
+
+    with Relay(box.url, publisher=outer, lease="100ms", backoff="1ms", max_attempts=1) as late:
+        late.run_once()
+        status = late.status()
+    assert (status.failing, status.dead, status.backlog) == (1, 0, 1)
+    assert box.all("SELECT attempts, error FROM dupeproof_outbox_failing") == [(1, "ValueError: inner")]
+
+
+def test_a_publisher_slower_than_the_lease_still_gets_it_done(box):
+    """What was confirmed is removed, whoever owns the lane by then; else it would be sent for ever."""
+    box.add("a1", key="a")
+    waiting = []
+
+    def slow(message):
+        wait_for(lambda: not waiting.append(1) and len(waiting) % 10 == 0)
+
+    with Relay(box.url, publisher=slow, lease="50ms") as running:
+        assert running.run_once() == 1
+    assert box.waiting() == 0
+
+
+def test_late_commits_are_not_skipped(box_on_postgres, deliveries):
+    box = box_on_postgres
+    with psycopg.connect(box.url) as late:
+        box.outbox.add(late, topic="t", payload=1, key="late")
+        box.add(2, key="early")
+        relay = deliveries.start(box.url)
+        wait_for(lambda: deliveries.by_key() == {"early": [2]}, what="what was committed")
+        late.commit()
+        wait_for(lambda: deliveries.by_key() == {"early": [2], "late": [1]}, what="what was committed late")
+    relay.send_signal(signal.SIGTERM)
+    assert relay.wait(30) == 0
