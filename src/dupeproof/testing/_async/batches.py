@@ -206,7 +206,7 @@ class AsyncMarkCases(AsyncStoreCase):
         assert await claim(store, failed, new_token()) == outcomes.Won(2)
 
     async def test_stats_count_what_is_there(self, store: AsyncStore, seen_set: AsyncSeenSet) -> None:
-        more = []
+        more: list[tuple[int, int, int]] = []
         while (3, 1, 1) not in more and len(
             more
         ) < 5:  # what others left may expire meanwhile, and count for less

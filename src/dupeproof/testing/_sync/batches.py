@@ -199,7 +199,7 @@ class MarkCases(StoreCase):
         assert claim(store, failed, new_token()) == outcomes.Won(2)
 
     def test_stats_count_what_is_there(self, store: Store, seen_set: SeenSet) -> None:
-        more = []
+        more: list[tuple[int, int, int]] = []
         while (3, 1, 1) not in more and len(
             more
         ) < 5:  # what others left may expire meanwhile, and count for less
