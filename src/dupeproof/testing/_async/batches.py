@@ -217,10 +217,9 @@ class AsyncMarkCases(AsyncStoreCase):
             done = new_key()
             await finish(store, done, await won(store, done))
             after = await store.stats()
-            records = [
-                after.records.get(each, 0) - before.records.get(each, 0) for each in ("running", "done")
-            ]
-            more.append((after.marks - before.marks, *records))
+            running = after.records.get("running", 0) - before.records.get("running", 0)
+            finished = after.records.get("done", 0) - before.records.get("done", 0)
+            more.append((after.marks - before.marks, running, finished))
         assert (3, 1, 1) in more
 
 
