@@ -400,3 +400,15 @@ def test_calls_that_failed_leave_nothing_behind_in_the_process():
     claim.acquire()
     claim.release()
     assert store._first_attempts == {}
+
+
+def test_marks_that_were_made_are_told_although_the_known_ones_cannot_be_copied(durable):
+    once = Once(TieredStore(MemoryStore(), durable))
+    Once(durable).seen("known")
+
+    def unreachable(keys):
+        raise StoreUnavailable("gone in this moment")
+
+    durable.marks = unreachable
+    assert once.fresh(["known", "new"]) == ["new"]
+    assert once.seen("known")
