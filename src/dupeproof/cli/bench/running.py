@@ -1,6 +1,7 @@
 """The whole benchmark, store after store: start it, race, weigh, stop it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -104,7 +105,7 @@ def _run_store(
             if site.version is not None:
                 servers[store] = site.version
             for heat in HEATS[store]:
-                rows += race(heat, site, request.plan, lambda: progress(heat.title))  # noqa: B023
+                rows += race(heat, site, request.plan, partial(progress, heat.title))
             weights += weigh_all(store, site, request.plan, lambda: progress(f"{store}, bytes"))
     except Unavailable as exc:
         rows += _absent(store, str(exc))

@@ -138,15 +138,19 @@ class TieredStore:
         if self._resting():
             return
         fillings = [Filling(place.key, place.token, place.window, b"") for place, _, fresh in plain if fresh]
-        learnt = [(place, key) for place, key, fresh in plain if not fresh]
-        if learnt:
-            found = self._durable.marks([key for _, key in learnt])
-            fillings += [
-                Filling(place.key, place.token, mark.expires_at - mark.now, b"")
-                for (place, _), mark in zip(learnt, found, strict=True)
-                if mark is not None and not mark.returnable
-            ]
+        fillings += self._learnt([(place, key) for place, key, fresh in plain if not fresh])
         self._offer(fillings, self._shelf.fill)
+
+    def _learnt(self, known: Sequence[tuple[Reservation, bytes]]) -> list[Filling]:
+        try:
+            found = self._durable.marks([key for _, key in known]) if known else []
+        except StoreUnavailable:
+            return []  # the marks are made and the caller must hear of them; only the copies are missing
+        return [
+            Filling(place.key, place.token, mark.expires_at - mark.now, b"")
+            for (place, _), mark in zip(known, found, strict=True)
+            if mark is not None and not mark.returnable
+        ]
 
     def unmark(self, marks: Sequence[Mark]) -> list[bool]:
         return self._durable.unmark(marks)
@@ -183,9 +187,8 @@ class TieredStore:
             if attempt == 1:
                 self._first_attempts[request.token] = True
         if len(self._first_attempts) > _MOST_OPEN:
-            for token in list(self._first_attempts)[
-                : _MOST_OPEN // 10
-            ]:  # in one piece: other threads change it
+            oldest = list(self._first_attempts)[: _MOST_OPEN // 10]  # in one piece: other threads change it
+            for token in oldest:
                 self._first_attempts.pop(token, None)
         self._vacate([request for request, attempt in won if attempt > 1])
         done = [request for request, answer in pairs if type(answer) is Done]

@@ -75,7 +75,7 @@ class Database:
                 self._connection.execute("ROLLBACK")  # left by a call that was interrupted between two steps
             self._calls += 1
             if self._calls % _CALLS_BETWEEN_LOOKS == 0:
-                _fit_log(self._connection)
+                self._patiently(self._connection, partial(_fit_log, self._connection))
             return self._patiently(self._connection, partial(work, self._connection, *args, **kwargs))
         except sqlite3.Error as exc:
             raise StoreUnavailable(

@@ -206,16 +206,21 @@ class AsyncMarkCases(AsyncStoreCase):
         assert await claim(store, failed, new_token()) == outcomes.Won(2)
 
     async def test_stats_count_what_is_there(self, store: AsyncStore, seen_set: AsyncSeenSet) -> None:
-        before = await store.stats()
-        for _ in range(3):
-            await mark(seen_set, new_key())
-        await won(store, new_key())
-        done = new_key()
-        await finish(store, done, await won(store, done))
-        stats = await store.stats()
-        assert stats.marks - before.marks == 3
-        assert stats.records.get("running", 0) - before.records.get("running", 0) == 1
-        assert stats.records.get("done", 0) - before.records.get("done", 0) == 1
+        more: list[tuple[int, int, int]] = []
+        while (3, 1, 1) not in more and len(
+            more
+        ) < 5:  # what others left may expire meanwhile, and count for less
+            before = await store.stats()
+            for _ in range(3):
+                await mark(seen_set, new_key())
+            await won(store, new_key())
+            done = new_key()
+            await finish(store, done, await won(store, done))
+            after = await store.stats()
+            running = after.records.get("running", 0) - before.records.get("running", 0)
+            finished = after.records.get("done", 0) - before.records.get("done", 0)
+            more.append((after.marks - before.marks, running, finished))
+        assert (3, 1, 1) in more
 
 
 class AsyncLifeCases(AsyncStoreCase):

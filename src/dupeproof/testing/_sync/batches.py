@@ -199,16 +199,21 @@ class MarkCases(StoreCase):
         assert claim(store, failed, new_token()) == outcomes.Won(2)
 
     def test_stats_count_what_is_there(self, store: Store, seen_set: SeenSet) -> None:
-        before = store.stats()
-        for _ in range(3):
-            mark(seen_set, new_key())
-        won(store, new_key())
-        done = new_key()
-        finish(store, done, won(store, done))
-        stats = store.stats()
-        assert stats.marks - before.marks == 3
-        assert stats.records.get("running", 0) - before.records.get("running", 0) == 1
-        assert stats.records.get("done", 0) - before.records.get("done", 0) == 1
+        more: list[tuple[int, int, int]] = []
+        while (3, 1, 1) not in more and len(
+            more
+        ) < 5:  # what others left may expire meanwhile, and count for less
+            before = store.stats()
+            for _ in range(3):
+                mark(seen_set, new_key())
+            won(store, new_key())
+            done = new_key()
+            finish(store, done, won(store, done))
+            after = store.stats()
+            running = after.records.get("running", 0) - before.records.get("running", 0)
+            finished = after.records.get("done", 0) - before.records.get("done", 0)
+            more.append((after.marks - before.marks, running, finished))
+        assert (3, 1, 1) in more
 
 
 class LifeCases(StoreCase):
