@@ -3,6 +3,7 @@
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from dupeproof.core.durations import Duration, milliseconds
@@ -11,8 +12,12 @@ from dupeproof.inbox import statements
 from dupeproof.inbox._sync.schema import create_schema
 from dupeproof.inbox.inserting import insertion
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
-from dupeproof.sql import Joined, TableMissing, join
-from dupeproof.sql.faults import DUPLICATE_KEY, code_of, translated
+from dupeproof.sql import Joined, Translated, join
+from dupeproof.sql._sync.databases import opened
+from dupeproof.sql.databases import no_database
+from dupeproof.sql.faults import DUPLICATE_KEY, code_of, table_missing
+
+_TRANSLATED = Translated(table_missing("dupeproof_inbox", "inbox"))
 
 
 class Inbox:
@@ -26,18 +31,35 @@ class Inbox:
     comes while the first is under way waits until that commits (then it is one) or rolls back (then it is the first);
     the database's own lock timeout bounds the wait. `RetryTransaction` says that nothing is done: roll back, run again.
 
+    `database` is needed only by those who call `transaction`: a URL, an engine or a pool.
     `window` is how long a message is remembered, from when it was first met. Groups do not know of each other.
     """
 
-    def __init__(self, group: str, window: Duration = "24h") -> None:
+    def __init__(self, group: str, window: Duration = "24h", database: Any = None) -> None:
         self._digest = key_digest(check_namespace(group))
         self._window = milliseconds(window, name="window")
+        self._opened = None if database is None else opened(database)
         self.group = group
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """A transaction on `database`, for consumers without a connection of their own: `with … as connection`.
+
+        A URL is connected to each time; where that counts, give a pool or an engine.
+        """
+        if self._opened is None:
+            raise no_database()
+        return self._opened()
 
     def first(self, connection: Any, message_id: Key) -> bool:
         """Whether the message is new; marks it if so, in one statement."""
         digest = self._digest(check_key(message_id))
-        return bool(self._mark(connection, [digest]))
+        with _TRANSLATED:
+            joined = join(connection)
+            joined.check_transaction()
+            if joined.dialect == "mysql":  # where the count does not tell
+                return bool(_marked(joined, [digest], self._window))
+            values = {"key0": _parameter(joined, digest), "window": self._window}
+            return joined.count(statements.mark(joined.dialect, 1, returning=False), values) == 1
 
     def first_many(self, connection: Any, message_ids: Iterable[Key]) -> list[bool]:
         """Whether each is new, in order, all in one statement; one that stands in the batch twice is new once."""
@@ -64,7 +86,7 @@ class Inbox:
         `key` names the columns of a unique constraint. Any other error, of another constraint too, is raised as it is.
         """
         wanted = insertion(table, values, key)
-        with translated():
+        with Translated():  # a missing table is not one of ours
             joined = join(connection)
             joined.check_transaction()
             if joined.dialect == "mysql":
@@ -73,27 +95,21 @@ class Inbox:
 
     def create_schema(self, connection: Any) -> None:
         """Make the tables; making them twice is fine. MariaDB and MySQL commit your transaction for it."""
-        with translated():
+        with _TRANSLATED:
             create_schema(join(connection))
 
     def _mark(self, connection: Any, digests: Sequence[bytes]) -> set[bytes]:
         """Those of them that are new."""
-        try:
-            with translated():
-                joined = join(connection)
-                joined.check_transaction()
-                return _marked(joined, digests, self._window)
-        except TableMissing as exc:
-            raise ConfigError(
-                "the table dupeproof_inbox is not there yet; run `dupeproof schema URL --apply`, "
-                "or call inbox.create_schema(connection) once"
-            ) from exc
+        with _TRANSLATED:
+            joined = join(connection)
+            joined.check_transaction()
+            return _marked(joined, digests, self._window)
 
 
 def _marked(joined: Joined, digests: Sequence[bytes], window: int) -> set[bytes]:
     parameters: dict[str, Any] = {"window": window}
     for n, digest in enumerate(digests):
-        parameters[f"key{n}"] = digest if joined.dialect == "sqlite" else digest.hex()
+        parameters[f"key{n}"] = _parameter(joined, digest)
     if joined.dialect == "mysql":
         parameters["token"] = secrets.token_hex(8)
     statement = statements.mark(joined.dialect, len(digests), returning=joined.returns_inserted)
@@ -101,6 +117,10 @@ def _marked(joined: Joined, digests: Sequence[bytes], window: int) -> set[bytes]
     if not joined.returns_inserted:
         rows = joined.execute(statements.marked(len(digests)), parameters)
     return {bytes.fromhex(row[0].replace("-", "")) for row in rows if row[-1]}
+
+
+def _parameter(joined: Joined, digest: bytes) -> bytes | str:
+    return digest if joined.dialect == "sqlite" else digest.hex()
 
 
 def _inserted_in_mysql(joined: Joined, wanted: Any) -> bool:

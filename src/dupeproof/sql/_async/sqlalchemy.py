@@ -32,6 +32,10 @@ class AsyncSqlalchemy(AsyncJoined):
         result = await self._connection.exec_driver_sql(text, parameters or None)
         return [tuple(row) for row in result] if result.returns_rows else []
 
+    async def run_counting(self, text: str, parameters: Any) -> int:
+        result = await self._connection.exec_driver_sql(text, parameters or None)
+        return int(result.rowcount)
+
 
 async def join_session(session: Any) -> AsyncSqlalchemy:
     try:

@@ -27,3 +27,8 @@ class Django(Joined):
         with self._connection.cursor() as cursor:
             cursor.execute(text, parameters or None)
             return list(map(tuple, cursor.fetchall())) if cursor.description else []
+
+    def run_counting(self, text: str, parameters: Any) -> int:
+        with self._connection.cursor() as cursor:
+            cursor.execute(text, parameters or None)
+            return int(cursor.rowcount)

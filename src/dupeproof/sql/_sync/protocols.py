@@ -40,6 +40,14 @@ class Joined(ABC):
     def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
         """One statement as the driver wants it. Its rows, if it has any, as plain tuples."""
 
+    @abstractmethod
+    def run_counting(self, text: str, parameters: Any) -> int:
+        """The same for a statement without rows: how many it wrote."""
+
+    def count(self, statement: str, parameters: Parameters = _NONE) -> int:
+        text, pick = rendered(statement, self.style)
+        return self.run_counting(text, pick(parameters))
+
     def execute(self, statement: str, parameters: Parameters = _NONE) -> list[tuple[Any, ...]]:
         text, pick = rendered(statement, self.style)
         return self.run(text, pick(parameters))

@@ -33,6 +33,10 @@ class Sqlalchemy(Joined):
         result = self._connection.exec_driver_sql(text, parameters or None)
         return [tuple(row) for row in result] if result.returns_rows else []
 
+    def run_counting(self, text: str, parameters: Any) -> int:
+        result = self._connection.exec_driver_sql(text, parameters or None)
+        return int(result.rowcount)
+
 
 def join_session(session: Any) -> Sqlalchemy:
     try:
