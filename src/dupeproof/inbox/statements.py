@@ -18,6 +18,15 @@ _MYSQL_UNTIL = "UTC_TIMESTAMP(3) + INTERVAL :window * 1000 MICROSECOND"
 _POSTGRES_UNTIL = "clock_timestamp() + CAST(:window AS bigint) * interval '1 millisecond'"
 _MYSQL_EXPIRED = "expires_at <= UTC_TIMESTAMP(3)"
 
+PURGE: dict[Dialect, str] = {
+    "postgresql": "DELETE FROM dupeproof_inbox WHERE ctid = ANY (ARRAY(SELECT ctid FROM dupeproof_inbox"
+    " WHERE expires_at <= (SELECT clock_timestamp())"
+    " ORDER BY expires_at LIMIT CAST(:most AS bigint) FOR UPDATE SKIP LOCKED))",
+    "sqlite": "DELETE FROM dupeproof_inbox WHERE key IN (SELECT key FROM dupeproof_inbox"  # noqa: S608
+    f" WHERE expires_at <= {_SQLITE_NOW} ORDER BY expires_at LIMIT :most)",
+    "mysql": "DELETE FROM dupeproof_inbox WHERE expires_at <= UTC_TIMESTAMP(3) ORDER BY expires_at LIMIT :most",
+}
+
 
 class Marking(Struct, frozen=True):
     before: str

@@ -3,13 +3,15 @@
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from typing import Any
 
-from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.core.durations import Duration
 from dupeproof.errors import ConfigError
-from dupeproof.inbox import statements
+from dupeproof.inbox import statements, windows
 from dupeproof.inbox._async.schema import create_schema
 from dupeproof.inbox.inserting import insertion
+from dupeproof.inbox.windows import Window
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
 from dupeproof.sql import AsyncJoined, Translated, join_async
 from dupeproof.sql._async.databases import opened
@@ -31,12 +33,14 @@ class AsyncInbox:
     the database's own lock timeout bounds the wait. `RetryTransaction` says that nothing is done: roll back, run again.
 
     `database` is needed only by those who call `transaction`: a URL, an engine or a pool.
-    `window` is how long a message is remembered, from when it was first met. Groups do not know of each other.
+    `window` is how long a message is remembered, from when it was first met: a duration, or a name out of `WINDOWS`.
+    The database may say otherwise, see `change_window`; that is asked with the first message and then twice a minute.
+    Groups do not know of each other.
     """
 
     def __init__(self, group: str, window: Duration = "24h", database: Any = None) -> None:
         self._digest = key_digest(check_namespace(group))
-        self._window = milliseconds(window, name="window")
+        self._window = Window(window)
         self._opened = None if database is None else opened(database)
         self.group = group
 
@@ -53,11 +57,11 @@ class AsyncInbox:
         """Whether the message is new; marks it if so, in one statement."""
         digest = self._digest(check_key(message_id))
         with _TRANSLATED:
-            joined = await join_async(connection)
-            joined.check_transaction()
+            joined = await self._joined(connection)
+            window = self._window.milliseconds
             if joined.dialect == "mysql":  # where the count does not tell
-                return bool(await _marked(joined, [digest], self._window))
-            values = {"key0": _parameter(joined, digest), "window": self._window}
+                return bool(await _marked(joined, [digest], window))
+            values = {"key0": _parameter(joined, digest), "window": window}
             return await joined.count(statements.mark(joined.dialect, 1, returning=False), values) == 1
 
     async def first_many(self, connection: Any, message_ids: Iterable[Key]) -> list[bool]:
@@ -67,8 +71,10 @@ class AsyncInbox:
             return []
         if len(digests) > statements.MOST_IDS:
             raise ConfigError(f"give at most {statements.MOST_IDS:,} ids at a time; got {len(digests):,}")
-        # Sorted, so that two batches cannot wait for each other in a circle.
-        new = await self._mark(connection, sorted(set(digests)))
+        with _TRANSLATED:
+            joined = await self._joined(connection)
+            # Sorted, so that two batches cannot wait for each other in a circle.
+            new = await _marked(joined, sorted(set(digests)), self._window.milliseconds)
         answers = []
         for digest in digests:
             answers.append(digest in new)
@@ -97,12 +103,45 @@ class AsyncInbox:
         with _TRANSLATED:
             await create_schema(await join_async(connection))
 
-    async def _mark(self, connection: Any, digests: Sequence[bytes]) -> set[bytes]:
-        """Those of them that are new."""
+    async def window(self, connection: Any) -> timedelta:
+        """How long messages of this group are remembered now."""
+        with _TRANSLATED:
+            await self._look(await join_async(connection))
+        return timedelta(milliseconds=self._window.milliseconds)
+
+    async def change_window(self, connection: Any, window: Duration | None) -> None:
+        """Another window for all inboxes of this group, within a minute of your commit; None for what their code says.
+
+        It holds for what is marked from then on. A duration, or a name out of `WINDOWS`.
+        """
+        with _TRANSLATED:
+            joined = await join_async(connection)
+            if window is None:
+                await joined.execute(windows.REMOVE, {"group": self.group})
+            else:
+                values = {"group": self.group, "window": windows.window_milliseconds(window)}
+                await joined.execute(windows.WRITE[joined.dialect], values)
+
+    async def purge(self, connection: Any, limit: int = 1_000) -> int:
+        """Remove at most `limit` expired marks, of any group, in your transaction; how many went.
+
+        For MariaDB and MySQL. On the others `dupeproof purge` and `Purger` do it, beside everything else.
+        """
         with _TRANSLATED:
             joined = await join_async(connection)
             joined.check_transaction()
-            return await _marked(joined, digests, self._window)
+            return await joined.count(statements.PURGE[joined.dialect], {"most": limit})
+
+    async def _joined(self, connection: Any) -> AsyncJoined:
+        joined = await join_async(connection)
+        joined.check_transaction()
+        if self._window.is_due:
+            await self._look(joined)
+        return joined
+
+    async def _look(self, joined: AsyncJoined) -> None:
+        rows = await joined.execute(windows.READ, {"group": self.group})
+        self._window.found(rows[0][0] if rows else None)
 
 
 async def _marked(joined: AsyncJoined, digests: Sequence[bytes], window: int) -> set[bytes]:

@@ -4,13 +4,15 @@
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any
 
-from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.core.durations import Duration
 from dupeproof.errors import ConfigError
-from dupeproof.inbox import statements
+from dupeproof.inbox import statements, windows
 from dupeproof.inbox._sync.schema import create_schema
 from dupeproof.inbox.inserting import insertion
+from dupeproof.inbox.windows import Window
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
 from dupeproof.sql import Joined, Translated, join
 from dupeproof.sql._sync.databases import opened
@@ -32,12 +34,14 @@ class Inbox:
     the database's own lock timeout bounds the wait. `RetryTransaction` says that nothing is done: roll back, run again.
 
     `database` is needed only by those who call `transaction`: a URL, an engine or a pool.
-    `window` is how long a message is remembered, from when it was first met. Groups do not know of each other.
+    `window` is how long a message is remembered, from when it was first met: a duration, or a name out of `WINDOWS`.
+    The database may say otherwise, see `change_window`; that is asked with the first message and then twice a minute.
+    Groups do not know of each other.
     """
 
     def __init__(self, group: str, window: Duration = "24h", database: Any = None) -> None:
         self._digest = key_digest(check_namespace(group))
-        self._window = milliseconds(window, name="window")
+        self._window = Window(window)
         self._opened = None if database is None else opened(database)
         self.group = group
 
@@ -54,11 +58,11 @@ class Inbox:
         """Whether the message is new; marks it if so, in one statement."""
         digest = self._digest(check_key(message_id))
         with _TRANSLATED:
-            joined = join(connection)
-            joined.check_transaction()
+            joined = self._joined(connection)
+            window = self._window.milliseconds
             if joined.dialect == "mysql":  # where the count does not tell
-                return bool(_marked(joined, [digest], self._window))
-            values = {"key0": _parameter(joined, digest), "window": self._window}
+                return bool(_marked(joined, [digest], window))
+            values = {"key0": _parameter(joined, digest), "window": window}
             return joined.count(statements.mark(joined.dialect, 1, returning=False), values) == 1
 
     def first_many(self, connection: Any, message_ids: Iterable[Key]) -> list[bool]:
@@ -68,8 +72,10 @@ class Inbox:
             return []
         if len(digests) > statements.MOST_IDS:
             raise ConfigError(f"give at most {statements.MOST_IDS:,} ids at a time; got {len(digests):,}")
-        # Sorted, so that two batches cannot wait for each other in a circle.
-        new = self._mark(connection, sorted(set(digests)))
+        with _TRANSLATED:
+            joined = self._joined(connection)
+            # Sorted, so that two batches cannot wait for each other in a circle.
+            new = _marked(joined, sorted(set(digests)), self._window.milliseconds)
         answers = []
         for digest in digests:
             answers.append(digest in new)
@@ -98,12 +104,45 @@ class Inbox:
         with _TRANSLATED:
             create_schema(join(connection))
 
-    def _mark(self, connection: Any, digests: Sequence[bytes]) -> set[bytes]:
-        """Those of them that are new."""
+    def window(self, connection: Any) -> timedelta:
+        """How long messages of this group are remembered now."""
+        with _TRANSLATED:
+            self._look(join(connection))
+        return timedelta(milliseconds=self._window.milliseconds)
+
+    def change_window(self, connection: Any, window: Duration | None) -> None:
+        """Another window for all inboxes of this group, within a minute of your commit; None for what their code says.
+
+        It holds for what is marked from then on. A duration, or a name out of `WINDOWS`.
+        """
+        with _TRANSLATED:
+            joined = join(connection)
+            if window is None:
+                joined.execute(windows.REMOVE, {"group": self.group})
+            else:
+                values = {"group": self.group, "window": windows.window_milliseconds(window)}
+                joined.execute(windows.WRITE[joined.dialect], values)
+
+    def purge(self, connection: Any, limit: int = 1_000) -> int:
+        """Remove at most `limit` expired marks, of any group, in your transaction; how many went.
+
+        For MariaDB and MySQL. On the others `dupeproof purge` and `Purger` do it, beside everything else.
+        """
         with _TRANSLATED:
             joined = join(connection)
             joined.check_transaction()
-            return _marked(joined, digests, self._window)
+            return joined.count(statements.PURGE[joined.dialect], {"most": limit})
+
+    def _joined(self, connection: Any) -> Joined:
+        joined = join(connection)
+        joined.check_transaction()
+        if self._window.is_due:
+            self._look(joined)
+        return joined
+
+    def _look(self, joined: Joined) -> None:
+        rows = joined.execute(windows.READ, {"group": self.group})
+        self._window.found(rows[0][0] if rows else None)
 
 
 def _marked(joined: Joined, digests: Sequence[bytes], window: int) -> set[bytes]:

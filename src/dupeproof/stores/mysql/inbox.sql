@@ -7,3 +7,8 @@ CREATE TABLE IF NOT EXISTS dupeproof_inbox (
     expires_at DATETIME(3) NOT NULL,
     KEY dupeproof_inbox_expiry (expires_at)
 ) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS dupeproof_windows (
+    consumer_group VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+    milliseconds   BIGINT NOT NULL
+) ENGINE = InnoDB;

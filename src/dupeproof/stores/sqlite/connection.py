@@ -29,7 +29,7 @@ _REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
 _TABLES = (
     "SELECT count(*) FROM sqlite_master WHERE name IN "
     "('dupeproof_records', 'dupeproof_records_purge', 'dupeproof_marks', 'dupeproof_marks_expiry', "
-    "'dupeproof_sequences', 'dupeproof_inbox', 'dupeproof_inbox_expiry')"
+    "'dupeproof_sequences', 'dupeproof_inbox', 'dupeproof_inbox_expiry', 'dupeproof_windows')"
 )
 _inherited: list[sqlite3.Connection | None] = []
 """Connections that were in use during a fork. SQLite forbids a child to use them, and closing them would be a use."""
