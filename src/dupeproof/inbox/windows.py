@@ -12,6 +12,9 @@ LOOK_EVERY = 30.0
 """Seconds after which a running inbox asks for its window again."""
 
 READ = "SELECT milliseconds FROM dupeproof_windows WHERE consumer_group = :group"
+LOCK: dict[Dialect, str] = {"sqlite": "DELETE FROM dupeproof_windows WHERE consumer_group IS NULL"}
+"""Removes nothing, but makes this a writing transaction before it reads: SQLite refuses to write after a read that is
+outdated by then."""
 LIST = "SELECT consumer_group, milliseconds FROM dupeproof_windows ORDER BY consumer_group"
 REMOVE = "DELETE FROM dupeproof_windows WHERE consumer_group = :group"
 _INSERT = "INSERT INTO dupeproof_windows (consumer_group, milliseconds) VALUES (:group, :window) "

@@ -136,6 +136,8 @@ class AsyncInbox:
         joined = await join_async(connection)
         joined.check_transaction()
         if self._window.is_due:
+            if joined.dialect in windows.LOCK:
+                await joined.execute(windows.LOCK[joined.dialect])
             await self._look(joined)
         return joined
 

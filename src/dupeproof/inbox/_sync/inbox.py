@@ -137,6 +137,8 @@ class Inbox:
         joined = join(connection)
         joined.check_transaction()
         if self._window.is_due:
+            if joined.dialect in windows.LOCK:
+                joined.execute(windows.LOCK[joined.dialect])
             self._look(joined)
         return joined
 
