@@ -59,10 +59,10 @@ class AsyncInbox:
         with _TRANSLATED:
             joined = await self._joined(connection)
             window = self._window.milliseconds
-            if joined.dialect == "mysql":  # where the count does not tell
+            if joined.dialect == "mysql":
                 return bool(await _marked(joined, [digest], window))
             values = {"key0": _parameter(joined, digest), "window": window}
-            return await joined.count(statements.mark(joined.dialect, 1, returning=False), values) == 1
+            return await joined.count(statements.mark(joined.dialect, 1), values) == 1
 
     async def first_many(self, connection: Any, message_ids: Iterable[Key]) -> list[bool]:
         """Whether each is new, in order, all in one statement; one that stands in the batch twice is new once."""
@@ -147,16 +147,20 @@ class AsyncInbox:
 
 
 async def _marked(joined: AsyncJoined, digests: Sequence[bytes], window: int) -> set[bytes]:
+    """Those of them that are new."""
     parameters: dict[str, Any] = {"window": window}
     for n, digest in enumerate(digests):
         parameters[f"key{n}"] = _parameter(joined, digest)
     if joined.dialect == "mysql":
         parameters["token"] = secrets.token_hex(8)
-    statement = statements.mark(joined.dialect, len(digests), returning=joined.returns_inserted)
-    rows = await joined.execute(statement, parameters)
-    if not joined.returns_inserted:
+        affected = await joined.count(statements.mark("mysql", len(digests)), parameters)
+        if affected == len(digests):
+            return set(digests)
         rows = await joined.execute(statements.marked(len(digests)), parameters)
-    return {bytes.fromhex(row[0].replace("-", "")) for row in rows if row[-1]}
+    else:
+        statement = statements.mark(joined.dialect, len(digests), returning=True)
+        rows = await joined.execute(statement, parameters)
+    return {bytes.fromhex(row[0].replace("-", "")) for row in rows}
 
 
 def _parameter(joined: AsyncJoined, digest: bytes) -> bytes | str:

@@ -22,8 +22,6 @@ class AsyncJoined(ABC):
     dialect: Dialect
     style: Style
     """How the driver wants its parameters."""
-    returns_inserted: bool = True
-    """Whether INSERT knows RETURNING, as all do but MySQL; MariaDB does."""
 
     @property
     @abstractmethod

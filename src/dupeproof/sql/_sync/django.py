@@ -13,7 +13,6 @@ class Django(Joined):
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self.dialect = supported_dialect(connection.vendor)
-        self.returns_inserted = self.dialect != "mysql" or connection.mysql_is_mariadb
 
     @property
     def in_transaction(self) -> bool:

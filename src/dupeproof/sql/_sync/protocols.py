@@ -23,8 +23,6 @@ class Joined(ABC):
     dialect: Dialect
     style: Style
     """How the driver wants its parameters."""
-    returns_inserted: bool = True
-    """Whether INSERT knows RETURNING, as all do but MySQL; MariaDB does."""
 
     @property
     @abstractmethod

@@ -14,7 +14,6 @@ class Sqlalchemy(Joined):
         dialect = connection.dialect
         self.dialect = supported_dialect("mysql" if dialect.name == "mariadb" else dialect.name)
         self.style = dialect.paramstyle
-        self.returns_inserted = self.dialect != "mysql" or dialect.is_mariadb
 
     @property
     def in_transaction(self) -> bool:
