@@ -22,6 +22,7 @@ SUBSTITUTIONS = [
     (r"\bopen_async_store\b", "open_store"),
     (r"\bjoin_async\b", "join"),
     (r"\basynccontextmanager\b", "contextmanager"),
+    (r"\bAbstractAsyncContextManager\b", "AbstractContextManager"),
     (r"\bAsync(?=[A-Z])", ""),
     (r"\bAwaitable\[(\w+)\]", r"\1"),
     (r"\bCoroutine\[Any, Any, (\w+)\]", r"\1"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, assert_type
 
-from dupeproof import AsyncCooldown, AsyncOnce, Cooldown, Once
+from dupeproof import AsyncCooldown, AsyncInbox, AsyncOnce, Cooldown, Inbox, Once
 from dupeproof.filters import (
     AsyncCompactSeen,
     AsyncInFront,
@@ -136,3 +136,18 @@ async def async_filter_names() -> None:
 assert_type(new_id("orders"), str)
 assert_type(content_id({"a": 1}, context={"user": 1}, namespace="orders"), str)
 assert_type(fingerprint({"a": 1}, include=["a"]), str)
+
+
+inbox = Inbox("billing", window="payments", database="postgresql://localhost/shop")
+with inbox.transaction() as connection:
+    assert_type(inbox.first(connection, "m-1"), bool)
+    assert_type(inbox.first_many(connection, ["m-1", 2]), list[bool])
+    assert_type(inbox.insert_once(connection, "payments", {"id": 1}, key="id"), bool)
+    assert_type(inbox.window(connection), timedelta)
+
+
+async def use_inbox(async_inbox: AsyncInbox) -> None:
+    async with async_inbox.transaction() as connection:
+        assert_type(await async_inbox.first(connection, "m-1"), bool)
+        assert_type(await async_inbox.first_many(connection, ["m-1", 2]), list[bool])
+        inbox.first(connection)  # type: ignore[call-arg]

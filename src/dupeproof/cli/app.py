@@ -15,6 +15,7 @@ from dupeproof.cli.commands.schema import schema
 from dupeproof.cli.commands.show import show
 from dupeproof.cli.commands.stats import stats
 from dupeproof.cli.commands.version import version
+from dupeproof.cli.commands.windows import windows
 from dupeproof.cli.output import NotFound, complain, without_secrets
 from dupeproof.errors import DupeproofError
 
@@ -71,6 +72,10 @@ app.command(
     epilog="Example: [bold]dupeproof relay --source postgresql://app@localhost/shop --to python:shop.publish[/]",
 )(relay)
 app.add_typer(outbox, name="outbox", rich_help_panel=THE_OUTBOX)
+app.command(
+    rich_help_panel=THE_STORE,
+    epilog="Example: [bold]dupeproof windows set postgresql://app@localhost/shop billing 4h[/]",
+)(windows)
 
 # typer brings a click of its own or uses the installed one, by version; this is the base of its errors in both.
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]

@@ -2,5 +2,6 @@
 
 from dupeproof.inbox._async.inbox import AsyncInbox
 from dupeproof.inbox._sync.inbox import Inbox
+from dupeproof.inbox.windows import WINDOWS
 
-__all__ = ["AsyncInbox", "Inbox"]
+__all__ = ["WINDOWS", "AsyncInbox", "Inbox"]

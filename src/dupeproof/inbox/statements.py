@@ -1,7 +1,7 @@
 """The statements of the inbox, for each dialect. Each decides in one step, by the database's own clock.
 
-A row that is there and has not expired stays as it is. PostgreSQL and SQLite then return nothing for it; MariaDB returns
-every row, with whether it was this call that wrote it, and MySQL is asked that after.
+A row that is there and has not expired stays as it is, and the count of rows tells so. MariaDB and MySQL count the message
+in it, which makes it two rows in their count; which rows were taken over is asked after, where not all are new.
 """
 
 from functools import lru_cache
@@ -17,6 +17,15 @@ _SQLITE_NOW = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)
 _MYSQL_UNTIL = "UTC_TIMESTAMP(3) + INTERVAL :window * 1000 MICROSECOND"
 _POSTGRES_UNTIL = "clock_timestamp() + CAST(:window AS bigint) * interval '1 millisecond'"
 _MYSQL_EXPIRED = "expires_at <= UTC_TIMESTAMP(3)"
+
+PURGE: dict[Dialect, str] = {
+    "postgresql": "DELETE FROM dupeproof_inbox WHERE ctid = ANY (ARRAY(SELECT ctid FROM dupeproof_inbox"
+    " WHERE expires_at <= (SELECT clock_timestamp())"
+    " ORDER BY expires_at LIMIT CAST(:most AS bigint) FOR UPDATE SKIP LOCKED))",
+    "sqlite": "DELETE FROM dupeproof_inbox WHERE key IN (SELECT key FROM dupeproof_inbox"  # noqa: S608
+    f" WHERE expires_at <= {_SQLITE_NOW} ORDER BY expires_at LIMIT :most)",
+    "mysql": "DELETE FROM dupeproof_inbox WHERE expires_at <= UTC_TIMESTAMP(3) ORDER BY expires_at LIMIT :most",
+}
 
 
 class Marking(Struct, frozen=True):
@@ -47,14 +56,15 @@ _MARKING: dict[Dialect, Marking] = {
         row=f"(UNHEX(:key), UNHEX(:token), UTC_TIMESTAMP(3), {_MYSQL_UNTIL})",
         after=f" ON DUPLICATE KEY UPDATE token = IF({_MYSQL_EXPIRED}, UNHEX(:token), token),"
         f" seen_at = IF({_MYSQL_EXPIRED}, UTC_TIMESTAMP(3), seen_at),"
+        f" again = IF({_MYSQL_EXPIRED}, 0, again) + 1,"
         f" expires_at = IF({_MYSQL_EXPIRED}, {_MYSQL_UNTIL}, expires_at)",
-        returning=" RETURNING HEX(`key`), token = UNHEX(:token)",
+        returning="",
     ),
 }
 
 
 @lru_cache(256)
-def mark(dialect: Dialect, count: int, *, returning: bool) -> str:
+def mark(dialect: Dialect, count: int, *, returning: bool = False) -> str:
     """Mark that many ids, `:key0` and so on, for `:window` milliseconds."""
     marking = _MARKING[dialect]
     rows = ", ".join(marking.row.replace(":key", f":key{n}") for n in range(count))
@@ -63,6 +73,6 @@ def mark(dialect: Dialect, count: int, *, returning: bool) -> str:
 
 @lru_cache(256)
 def marked(count: int) -> str:
-    """On MySQL, which of them this call has marked."""
+    """On MariaDB and MySQL, which of them this call has marked."""
     keys = ", ".join(f"UNHEX(:key{n})" for n in range(count))
-    return f"SELECT HEX(`key`), 1 FROM dupeproof_inbox WHERE `key` IN ({keys}) AND token = UNHEX(:token)"  # noqa: S608
+    return f"SELECT HEX(`key`) FROM dupeproof_inbox WHERE `key` IN ({keys}) AND token = UNHEX(:token)"  # noqa: S608

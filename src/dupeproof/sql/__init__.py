@@ -4,6 +4,6 @@ from dupeproof.sql._async.joining import join_async
 from dupeproof.sql._async.protocols import AsyncJoined
 from dupeproof.sql._sync.joining import join
 from dupeproof.sql._sync.protocols import Joined
-from dupeproof.sql.faults import TableMissing
+from dupeproof.sql.faults import Translated
 
-__all__ = ["AsyncJoined", "Joined", "TableMissing", "join", "join_async"]
+__all__ = ["AsyncJoined", "Joined", "Translated", "join", "join_async"]

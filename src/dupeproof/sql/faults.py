@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 from dupeproof.errors import ConfigError, DupeproofError, RetryTransaction, StoreUnavailable
 
@@ -13,6 +13,13 @@ DUPLICATE_KEY: frozenset[Code] = frozenset({"23505", 1062})
 
 class TableMissing(ConfigError):
     """The statement is about a table that is not there."""
+
+
+def table_missing(table: str, owner: str) -> str:
+    return (
+        f"the table {table} is not there yet; run `dupeproof schema URL --apply`, "
+        f"or call {owner}.create_schema(connection) once"
+    )
 
 
 def _again(why: str) -> RetryTransaction:
@@ -76,18 +83,27 @@ _BY_TEXT = {
 """For errors that carry no code, when they are of a driver's own kind."""
 
 
-@contextmanager
-def translated() -> Iterator[None]:
-    """Errors we have words for, in those; all others as they are."""
-    try:
-        yield
-    except DupeproofError:
-        raise
-    except Exception as exc:
+class Translated:
+    """Errors we have words for, in those; all others as they are. With `missing`, what a missing table means."""
+
+    __slots__ = ("_missing",)
+
+    def __init__(self, missing: str | None = None) -> None:
+        self._missing = missing
+
+    def __enter__(self) -> None:
+        """Nothing to do before there is an error."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if exc is None or not isinstance(exc, Exception) or isinstance(exc, DupeproofError):
+            return
         ours = _ours(exc)
-        if ours is None:
-            raise
-        raise ours from exc
+        if isinstance(ours, TableMissing):
+            ours = None if self._missing is None else ConfigError(self._missing)
+        if ours is not None:
+            raise ours from exc
 
 
 def code_of(exc: BaseException) -> Code | None:

@@ -1,5 +1,6 @@
 """Which kinds of connection there are. They are told by the names of their types, so no driver is imported."""
 
+from functools import cache
 from typing import cast, get_args
 
 from dupeproof.errors import ConfigError
@@ -24,15 +25,16 @@ ASYNC = {
 }
 
 
-def kind_of(connection: object, *, is_async: bool) -> str:
-    """The name of its type, or of one of its bases, in the table."""
+@cache
+def kind_of(cls: type, *, is_async: bool) -> str:
+    """The name of the type, or of one of its bases, in the table."""
     mine, others = (ASYNC, SYNC) if is_async else (SYNC, ASYNC)
-    names = [f"{each.__module__}.{each.__qualname__}" for each in type(connection).__mro__]
+    names = [f"{each.__module__}.{each.__qualname__}" for each in cls.__mro__]
     for name in names:
         if name in mine:
             return name
     usable = ", ".join(dict.fromkeys(mine.values()))
-    text = f"this joins the transaction of one of {usable}; not of a {type(connection).__qualname__}"
+    text = f"this joins the transaction of one of {usable}; not of a {cls.__qualname__}"
     if any(name in others for name in names):
         text += f", or use the {'sync' if is_async else 'async'} class for this one"
     raise ConfigError(text)

@@ -8,7 +8,9 @@ import typer
 from dupeproof.cli.output import out, say
 from dupeproof.cli.target import Url, chosen
 from dupeproof.core.protocols import Inspectable, ability
+from dupeproof.errors import ConfigError
 from dupeproof.stores import open_store
+from dupeproof.stores.mysql import SCHEMA as MYSQL
 from dupeproof.stores.urls import redact
 
 
@@ -30,6 +32,14 @@ def schema(
     """
     chosen_url = chosen(url)
     shown = redact(chosen_url)
+    if chosen_url.partition(":")[0].partition("+")[0] in ("mysql", "mariadb"):
+        if apply:
+            raise ConfigError(
+                "tables of MariaDB and MySQL are made by inbox.create_schema(connection), or by what this prints "
+                "without --apply"
+            )
+        out.file.write(MYSQL)
+        return
     with closing(open_store(chosen_url)) as store:
         inspectable = ability(store, Inspectable)  # type: ignore[type-abstract]
         migrating = ability(store, Migrating)  # type: ignore[type-abstract]

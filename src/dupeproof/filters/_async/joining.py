@@ -5,14 +5,15 @@ from typing import Any
 
 from dupeproof.core.sequences import Number, Verdict
 from dupeproof.errors import ConfigError
-from dupeproof.sql import AsyncJoined, TableMissing, join_async
-from dupeproof.sql.faults import translated
+from dupeproof.sql import AsyncJoined, Translated, join_async
+from dupeproof.sql.faults import table_missing
 from dupeproof.sql.statements import split
 from dupeproof.stores.postgres._async import sequences as postgres
 from dupeproof.stores.postgres._async.migrating import migrate
 from dupeproof.stores.sqlite._async import sequences as sqlite
 from dupeproof.stores.sqlite.connection import SEQUENCES
 
+_TRANSLATED = Translated(table_missing("dupeproof_sequences", "guard"))
 Verdicts = list[Verdict]
 _ADVANCE: dict[str, Callable[[AsyncJoined, Sequence[Number]], Awaitable[Verdicts]]] = {
     "postgresql": postgres.advance,
@@ -21,20 +22,14 @@ _ADVANCE: dict[str, Callable[[AsyncJoined, Sequence[Number]], Awaitable[Verdicts
 
 
 async def advance_on(connection: Any, numbers: Sequence[Number]) -> list[Verdict]:
-    try:
-        with translated():
-            joined = await _joined(connection)
-            joined.check_transaction()
-            return await _ADVANCE[joined.dialect](joined, numbers)
-    except TableMissing as exc:
-        raise ConfigError(
-            "the table dupeproof_sequences is not there yet; run `dupeproof schema URL --apply`, "
-            "or call guard.create_schema(connection) once"
-        ) from exc
+    with _TRANSLATED:
+        joined = await _joined(connection)
+        joined.check_transaction()
+        return await _ADVANCE[joined.dialect](joined, numbers)
 
 
 async def create_schema_on(connection: Any) -> None:
-    with translated():
+    with _TRANSLATED:
         joined = await _joined(connection)
         if joined.dialect == "postgresql":
             await migrate(joined)

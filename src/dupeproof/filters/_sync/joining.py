@@ -6,14 +6,15 @@ from typing import Any
 
 from dupeproof.core.sequences import Number, Verdict
 from dupeproof.errors import ConfigError
-from dupeproof.sql import Joined, TableMissing, join
-from dupeproof.sql.faults import translated
+from dupeproof.sql import Joined, Translated, join
+from dupeproof.sql.faults import table_missing
 from dupeproof.sql.statements import split
 from dupeproof.stores.postgres._sync import sequences as postgres
 from dupeproof.stores.postgres._sync.migrating import migrate
 from dupeproof.stores.sqlite._sync import sequences as sqlite
 from dupeproof.stores.sqlite.connection import SEQUENCES
 
+_TRANSLATED = Translated(table_missing("dupeproof_sequences", "guard"))
 Verdicts = list[Verdict]
 _ADVANCE: dict[str, Callable[[Joined, Sequence[Number]], Verdicts]] = {
     "postgresql": postgres.advance,
@@ -22,20 +23,14 @@ _ADVANCE: dict[str, Callable[[Joined, Sequence[Number]], Verdicts]] = {
 
 
 def advance_on(connection: Any, numbers: Sequence[Number]) -> list[Verdict]:
-    try:
-        with translated():
-            joined = _joined(connection)
-            joined.check_transaction()
-            return _ADVANCE[joined.dialect](joined, numbers)
-    except TableMissing as exc:
-        raise ConfigError(
-            "the table dupeproof_sequences is not there yet; run `dupeproof schema URL --apply`, "
-            "or call guard.create_schema(connection) once"
-        ) from exc
+    with _TRANSLATED:
+        joined = _joined(connection)
+        joined.check_transaction()
+        return _ADVANCE[joined.dialect](joined, numbers)
 
 
 def create_schema_on(connection: Any) -> None:
-    with translated():
+    with _TRANSLATED:
         joined = _joined(connection)
         if joined.dialect == "postgresql":
             migrate(joined)

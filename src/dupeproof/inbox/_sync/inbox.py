@@ -3,16 +3,23 @@
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any
 
-from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.core.durations import Duration
 from dupeproof.errors import ConfigError
-from dupeproof.inbox import statements
+from dupeproof.inbox import statements, windows
 from dupeproof.inbox._sync.schema import create_schema
 from dupeproof.inbox.inserting import insertion
+from dupeproof.inbox.windows import Window
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
-from dupeproof.sql import Joined, TableMissing, join
-from dupeproof.sql.faults import DUPLICATE_KEY, code_of, translated
+from dupeproof.sql import Joined, Translated, join
+from dupeproof.sql._sync.databases import opened
+from dupeproof.sql.databases import no_database
+from dupeproof.sql.faults import DUPLICATE_KEY, code_of, table_missing
+
+_TRANSLATED = Translated(table_missing("dupeproof_inbox", "inbox"))
 
 
 class Inbox:
@@ -26,18 +33,37 @@ class Inbox:
     comes while the first is under way waits until that commits (then it is one) or rolls back (then it is the first);
     the database's own lock timeout bounds the wait. `RetryTransaction` says that nothing is done: roll back, run again.
 
-    `window` is how long a message is remembered, from when it was first met. Groups do not know of each other.
+    `database` is needed only by those who call `transaction`: a URL, an engine or a pool.
+    `window` is how long a message is remembered, from when it was first met: a duration, or a name out of `WINDOWS`.
+    The database may say otherwise, see `change_window`; that is asked with the first message and then twice a minute.
+    Groups do not know of each other.
     """
 
-    def __init__(self, group: str, window: Duration = "24h") -> None:
+    def __init__(self, group: str, window: Duration = "24h", database: Any = None) -> None:
         self._digest = key_digest(check_namespace(group))
-        self._window = milliseconds(window, name="window")
+        self._window = Window(window)
+        self._opened = None if database is None else opened(database)
         self.group = group
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """A transaction on `database`, for consumers without a connection of their own: `with … as connection`.
+
+        A URL is connected to each time; where that counts, give a pool or an engine.
+        """
+        if self._opened is None:
+            raise no_database()
+        return self._opened()
 
     def first(self, connection: Any, message_id: Key) -> bool:
         """Whether the message is new; marks it if so, in one statement."""
         digest = self._digest(check_key(message_id))
-        return bool(self._mark(connection, [digest]))
+        with _TRANSLATED:
+            joined = self._joined(connection)
+            window = self._window.milliseconds
+            if joined.dialect == "mysql":
+                return bool(_marked(joined, [digest], window))
+            values = {"key0": _parameter(joined, digest), "window": window}
+            return joined.count(statements.mark(joined.dialect, 1), values) == 1
 
     def first_many(self, connection: Any, message_ids: Iterable[Key]) -> list[bool]:
         """Whether each is new, in order, all in one statement; one that stands in the batch twice is new once."""
@@ -46,8 +72,10 @@ class Inbox:
             return []
         if len(digests) > statements.MOST_IDS:
             raise ConfigError(f"give at most {statements.MOST_IDS:,} ids at a time; got {len(digests):,}")
-        # Sorted, so that two batches cannot wait for each other in a circle.
-        new = self._mark(connection, sorted(set(digests)))
+        with _TRANSLATED:
+            joined = self._joined(connection)
+            # Sorted, so that two batches cannot wait for each other in a circle.
+            new = _marked(joined, sorted(set(digests)), self._window.milliseconds)
         answers = []
         for digest in digests:
             answers.append(digest in new)
@@ -64,7 +92,7 @@ class Inbox:
         `key` names the columns of a unique constraint. Any other error, of another constraint too, is raised as it is.
         """
         wanted = insertion(table, values, key)
-        with translated():
+        with Translated():  # a missing table is not one of ours
             joined = join(connection)
             joined.check_transaction()
             if joined.dialect == "mysql":
@@ -73,34 +101,71 @@ class Inbox:
 
     def create_schema(self, connection: Any) -> None:
         """Make the tables; making them twice is fine. MariaDB and MySQL commit your transaction for it."""
-        with translated():
+        with _TRANSLATED:
             create_schema(join(connection))
 
-    def _mark(self, connection: Any, digests: Sequence[bytes]) -> set[bytes]:
-        """Those of them that are new."""
-        try:
-            with translated():
-                joined = join(connection)
-                joined.check_transaction()
-                return _marked(joined, digests, self._window)
-        except TableMissing as exc:
-            raise ConfigError(
-                "the table dupeproof_inbox is not there yet; run `dupeproof schema URL --apply`, "
-                "or call inbox.create_schema(connection) once"
-            ) from exc
+    def window(self, connection: Any) -> timedelta:
+        """How long messages of this group are remembered now."""
+        with _TRANSLATED:
+            self._look(join(connection))
+        return timedelta(milliseconds=self._window.milliseconds)
+
+    def change_window(self, connection: Any, window: Duration | None) -> None:
+        """Another window for all inboxes of this group, within a minute of your commit; None for what their code says.
+
+        It holds for what is marked from then on. A duration, or a name out of `WINDOWS`.
+        """
+        with _TRANSLATED:
+            joined = join(connection)
+            if window is None:
+                joined.execute(windows.REMOVE, {"group": self.group})
+            else:
+                values = {"group": self.group, "window": windows.window_milliseconds(window)}
+                joined.execute(windows.WRITE[joined.dialect], values)
+
+    def purge(self, connection: Any, limit: int = 1_000) -> int:
+        """Remove at most `limit` expired marks, of any group, in your transaction; how many went.
+
+        For MariaDB and MySQL. On the others `dupeproof purge` and `Purger` do it, beside everything else.
+        """
+        with _TRANSLATED:
+            joined = join(connection)
+            joined.check_transaction()
+            return joined.count(statements.PURGE[joined.dialect], {"most": limit})
+
+    def _joined(self, connection: Any) -> Joined:
+        joined = join(connection)
+        joined.check_transaction()
+        if self._window.is_due:
+            if joined.dialect in windows.LOCK:
+                joined.execute(windows.LOCK[joined.dialect])
+            self._look(joined)
+        return joined
+
+    def _look(self, joined: Joined) -> None:
+        rows = joined.execute(windows.READ, {"group": self.group})
+        self._window.found(rows[0][0] if rows else None)
 
 
 def _marked(joined: Joined, digests: Sequence[bytes], window: int) -> set[bytes]:
+    """Those of them that are new."""
     parameters: dict[str, Any] = {"window": window}
     for n, digest in enumerate(digests):
-        parameters[f"key{n}"] = digest if joined.dialect == "sqlite" else digest.hex()
+        parameters[f"key{n}"] = _parameter(joined, digest)
     if joined.dialect == "mysql":
         parameters["token"] = secrets.token_hex(8)
-    statement = statements.mark(joined.dialect, len(digests), returning=joined.returns_inserted)
-    rows = joined.execute(statement, parameters)
-    if not joined.returns_inserted:
+        affected = joined.count(statements.mark("mysql", len(digests)), parameters)
+        if affected == len(digests):
+            return set(digests)
         rows = joined.execute(statements.marked(len(digests)), parameters)
-    return {bytes.fromhex(row[0].replace("-", "")) for row in rows if row[-1]}
+    else:
+        statement = statements.mark(joined.dialect, len(digests), returning=True)
+        rows = joined.execute(statement, parameters)
+    return {bytes.fromhex(row[0].replace("-", "")) for row in rows}
+
+
+def _parameter(joined: Joined, digest: bytes) -> bytes | str:
+    return digest if joined.dialect == "sqlite" else digest.hex()
 
 
 def _inserted_in_mysql(joined: Joined, wanted: Any) -> bool:

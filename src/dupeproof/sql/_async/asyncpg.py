@@ -26,3 +26,7 @@ class Asyncpg(AsyncJoined):
 
     async def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in await self._connection.fetch(text, *parameters)]
+
+    async def run_counting(self, text: str, parameters: Any) -> int:
+        status = await self._connection.execute(text, *parameters)  # such as INSERT 0 1
+        return int(status.rpartition(" ")[2])

@@ -22,8 +22,8 @@ _AWAITED: dict[str, Callable[[Any], Awaitable[AsyncJoined]]] = {
 }
 
 
-async def join_async(connection: Any) -> AsyncJoined:
-    kind = kind_of(connection, is_async=True)
+async def join_async(connection: object) -> AsyncJoined:
+    kind = kind_of(type(connection), is_async=True)  # type: ignore[arg-type] # classes are hashable
     if kind in _AWAITED:
         return await _AWAITED[kind](connection)
     return _ADAPTERS[kind](connection)

@@ -22,8 +22,6 @@ class AsyncJoined(ABC):
     dialect: Dialect
     style: Style
     """How the driver wants its parameters."""
-    returns_inserted: bool = True
-    """Whether INSERT knows RETURNING, as all do but MySQL; MariaDB does."""
 
     @property
     @abstractmethod
@@ -38,6 +36,14 @@ class AsyncJoined(ABC):
     @abstractmethod
     async def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
         """One statement as the driver wants it. Its rows, if it has any, as plain tuples."""
+
+    @abstractmethod
+    async def run_counting(self, text: str, parameters: Any) -> int:
+        """The same for a statement without rows: how many it wrote."""
+
+    async def count(self, statement: str, parameters: Parameters = _NONE) -> int:
+        text, pick = rendered(statement, self.style)
+        return await self.run_counting(text, pick(parameters))
 
     async def execute(self, statement: str, parameters: Parameters = _NONE) -> list[tuple[Any, ...]]:
         text, pick = rendered(statement, self.style)

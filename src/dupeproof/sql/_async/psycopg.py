@@ -23,9 +23,15 @@ class AsyncPsycopg(AsyncJoined):
         return "write: async with connection.transaction(): …"
 
     async def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
+        cursor = await self._executed(text, parameters)
+        return await cursor.fetchall() if cursor.description else []
+
+    async def run_counting(self, text: str, parameters: Any) -> int:
+        cursor = await self._executed(text, parameters)
+        return int(cursor.rowcount)
+
+    async def _executed(self, text: str, parameters: Any) -> Any:
         from psycopg.rows import tuple_row  # noqa: PLC0415 - an extra
 
         # A cursor of our own with plain rows: the connection may be set up to give others.
-        async with self._connection.cursor(row_factory=tuple_row) as cursor:
-            await cursor.execute(text, parameters or None)
-            return await cursor.fetchall() if cursor.description else []
+        return await self._connection.cursor(row_factory=tuple_row).execute(text, parameters or None)

@@ -13,7 +13,6 @@ class AsyncSqlalchemy(AsyncJoined):
         dialect = connection.dialect
         self.dialect = supported_dialect("mysql" if dialect.name == "mariadb" else dialect.name)
         self.style = dialect.paramstyle
-        self.returns_inserted = self.dialect != "mysql" or dialect.is_mariadb
 
     @property
     def in_transaction(self) -> bool:
@@ -31,6 +30,10 @@ class AsyncSqlalchemy(AsyncJoined):
     async def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
         result = await self._connection.exec_driver_sql(text, parameters or None)
         return [tuple(row) for row in result] if result.returns_rows else []
+
+    async def run_counting(self, text: str, parameters: Any) -> int:
+        result = await self._connection.exec_driver_sql(text, parameters or None)
+        return int(result.rowcount)
 
 
 async def join_session(session: Any) -> AsyncSqlalchemy:

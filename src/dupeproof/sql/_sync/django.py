@@ -13,7 +13,6 @@ class Django(Joined):
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self.dialect = supported_dialect(connection.vendor)
-        self.returns_inserted = self.dialect != "mysql" or connection.mysql_is_mariadb
 
     @property
     def in_transaction(self) -> bool:
@@ -27,3 +26,8 @@ class Django(Joined):
         with self._connection.cursor() as cursor:
             cursor.execute(text, parameters or None)
             return list(map(tuple, cursor.fetchall())) if cursor.description else []
+
+    def run_counting(self, text: str, parameters: Any) -> int:
+        with self._connection.cursor() as cursor:
+            cursor.execute(text, parameters or None)
+            return int(cursor.rowcount)

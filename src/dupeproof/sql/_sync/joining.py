@@ -22,5 +22,6 @@ _ADAPTERS: dict[str, Callable[[Any], Joined]] = {
 }
 
 
-def join(connection: Any) -> Joined:
-    return _ADAPTERS[kind_of(connection, is_async=False)](connection)
+def join(connection: object) -> Joined:
+    kind = kind_of(type(connection), is_async=False)  # type: ignore[arg-type] # classes are hashable
+    return _ADAPTERS[kind](connection)

@@ -23,8 +23,6 @@ class Joined(ABC):
     dialect: Dialect
     style: Style
     """How the driver wants its parameters."""
-    returns_inserted: bool = True
-    """Whether INSERT knows RETURNING, as all do but MySQL; MariaDB does."""
 
     @property
     @abstractmethod
@@ -39,6 +37,14 @@ class Joined(ABC):
     @abstractmethod
     def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
         """One statement as the driver wants it. Its rows, if it has any, as plain tuples."""
+
+    @abstractmethod
+    def run_counting(self, text: str, parameters: Any) -> int:
+        """The same for a statement without rows: how many it wrote."""
+
+    def count(self, statement: str, parameters: Parameters = _NONE) -> int:
+        text, pick = rendered(statement, self.style)
+        return self.run_counting(text, pick(parameters))
 
     def execute(self, statement: str, parameters: Parameters = _NONE) -> list[tuple[Any, ...]]:
         text, pick = rendered(statement, self.style)

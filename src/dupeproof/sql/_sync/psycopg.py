@@ -24,9 +24,15 @@ class Psycopg(Joined):
         return "write: with connection.transaction(): …"
 
     def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
+        cursor = self._executed(text, parameters)
+        return cursor.fetchall() if cursor.description else []
+
+    def run_counting(self, text: str, parameters: Any) -> int:
+        cursor = self._executed(text, parameters)
+        return int(cursor.rowcount)
+
+    def _executed(self, text: str, parameters: Any) -> Any:
         from psycopg.rows import tuple_row  # noqa: PLC0415 - an extra
 
         # A cursor of our own with plain rows: the connection may be set up to give others.
-        with self._connection.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(text, parameters or None)
-            return cursor.fetchall() if cursor.description else []
+        return self._connection.cursor(row_factory=tuple_row).execute(text, parameters or None)

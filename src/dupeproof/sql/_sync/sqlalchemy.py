@@ -14,7 +14,6 @@ class Sqlalchemy(Joined):
         dialect = connection.dialect
         self.dialect = supported_dialect("mysql" if dialect.name == "mariadb" else dialect.name)
         self.style = dialect.paramstyle
-        self.returns_inserted = self.dialect != "mysql" or dialect.is_mariadb
 
     @property
     def in_transaction(self) -> bool:
@@ -32,6 +31,10 @@ class Sqlalchemy(Joined):
     def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
         result = self._connection.exec_driver_sql(text, parameters or None)
         return [tuple(row) for row in result] if result.returns_rows else []
+
+    def run_counting(self, text: str, parameters: Any) -> int:
+        result = self._connection.exec_driver_sql(text, parameters or None)
+        return int(result.rowcount)
 
 
 def join_session(session: Any) -> Sqlalchemy:

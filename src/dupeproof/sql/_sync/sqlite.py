@@ -30,3 +30,6 @@ class Sqlite(Joined):
         cursor = self._connection.cursor()
         cursor.row_factory = None
         return cursor.execute(text, parameters).fetchall()
+
+    def run_counting(self, text: str, parameters: Any) -> int:
+        return self._connection.execute(text, parameters).rowcount

@@ -1,9 +1,16 @@
--- token tells which call wrote the row last, because the count of affected rows does not: it depends on how the
--- client connected whether a row left as it was counts as one.
+-- How many rows a statement affected depends on how the client connected, for rows that are left as they are. So none
+-- is: each time the message comes again is counted, which counts as 2, and a new row as 1, for every client. Which call
+-- wrote the row last, the token tells.
 CREATE TABLE IF NOT EXISTS dupeproof_inbox (
     `key`      BINARY(16)  NOT NULL PRIMARY KEY,
     token      BINARY(8)   NOT NULL,
+    again      INT UNSIGNED NOT NULL DEFAULT 0,
     seen_at    DATETIME(3) NOT NULL,
     expires_at DATETIME(3) NOT NULL,
     KEY dupeproof_inbox_expiry (expires_at)
+) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS dupeproof_windows (
+    consumer_group VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+    milliseconds   BIGINT NOT NULL
 ) ENGINE = InnoDB;

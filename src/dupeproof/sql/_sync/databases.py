@@ -1,0 +1,39 @@
+# No twin: sqlite3 is sync only.
+"""Transactions opened for a consumer that has no connection of its own."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import Any
+
+from dupeproof.errors import ConfigError
+from dupeproof.sql.databases import SYNC, opener_of
+
+
+def opened(database: Any) -> Callable[[], AbstractContextManager[Any]]:
+    """A function that begins a transaction: on the engine or pool given, or for a URL on a new connection."""
+    if not isinstance(database, str):
+        opener = opener_of(database, SYNC)
+        return lambda: opener(database)
+    scheme, _, rest = database.partition("://")
+    if scheme == "sqlite" and rest[:1] == "/" and rest[1:]:
+        return lambda: _sqlite(rest[1:])
+    if scheme in ("postgresql", "postgres"):
+        return lambda: _postgres(database)
+    raise ConfigError(
+        f"database= takes postgresql://… or sqlite:///file.db, not {scheme}://; for others give an SQLAlchemy engine"
+    )
+
+
+@contextmanager
+def _sqlite(path: str) -> Iterator[sqlite3.Connection]:
+    """The write lock is taken first: what is read inside cannot be outdated."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection, connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+
+
+def _postgres(url: str) -> AbstractContextManager[Any]:
+    import psycopg  # noqa: PLC0415 - an extra
+
+    return psycopg.connect(url)
