@@ -70,7 +70,9 @@ def dead(
     if not found:
         say("no message is dead")
         return
-    table = Table(*_facts(found[0]), box=None, header_style="dim")
+    table = Table(box=None, header_style="dim")
+    for name in _facts(found[0]):
+        table.add_column(name, overflow="fold", no_wrap=name == "id")
     for message in found:
         table.add_row(*(str(value) for value in _facts(message).values()))
     out.print(table, markup=False, highlight=False)
