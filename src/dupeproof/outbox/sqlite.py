@@ -22,7 +22,7 @@ _NOT_STUCK = """
     AND seq NOT IN (SELECT seq FROM dupeproof_outbox_failing WHERE retry_at > :now)
 """
 _DUE_NOW = f"FROM dupeproof_outbox WHERE lane = :lane AND {_NOT_STUCK} ORDER BY seq"
-_DUE_LATER = f"FROM dupeproof_outbox WHERE lane = -1 - :lane AND not_before <= :now AND {_NOT_STUCK} ORDER BY not_before, seq"
+_DUE_LATER = f"FROM dupeproof_outbox WHERE lane = -1 - :lane AND lane < 0 AND not_before <= :now AND {_NOT_STUCK} ORDER BY not_before, seq"
 _ANY_DUE = " OR ".join(
     f"EXISTS (SELECT 1 {due.replace(':lane', 'dupeproof_outbox_lanes.lane')})"
     for due in (_DUE_NOW, _DUE_LATER)

@@ -107,8 +107,7 @@ class AsyncRelay:
                     await rest.wait(self._policy.poll, socket)
                     self._source.woken()
         finally:
-            self._rest = self._stop_by = None
-            rest.close()
+            self._stop_by = None
             await self._source.close()
 
     async def run_once(self) -> int:
@@ -124,8 +123,9 @@ class AsyncRelay:
     def stop(self) -> None:
         """End `run` after the messages in hand, or those that can be sent within `drain`. Stopping twice is fine."""
         self._stop_by = time.monotonic() + self._policy.drain
-        if self._rest is not None:
-            self._rest.stop()
+        rest = self._rest
+        if rest is not None:
+            rest.stop()
 
     async def status(self) -> OutboxStatus:
         return await self._source.status()

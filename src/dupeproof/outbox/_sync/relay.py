@@ -108,8 +108,7 @@ class Relay:
                     rest.wait(self._policy.poll, socket)
                     self._source.woken()
         finally:
-            self._rest = self._stop_by = None
-            rest.close()
+            self._stop_by = None
             self._source.close()
 
     def run_once(self) -> int:
@@ -125,8 +124,9 @@ class Relay:
     def stop(self) -> None:
         """End `run` after the messages in hand, or those that can be sent within `drain`. Stopping twice is fine."""
         self._stop_by = time.monotonic() + self._policy.drain
-        if self._rest is not None:
-            self._rest.stop()
+        rest = self._rest
+        if rest is not None:
+            rest.stop()
 
     def status(self) -> OutboxStatus:
         return self._source.status()

@@ -71,7 +71,7 @@ CREATE FUNCTION dupeproof_outbox_due_v1(wanted smallint, moment timestamptz, mos
 RETURNS SETOF dupeproof_outbox LANGUAGE sql STABLE AS $$
     SELECT * FROM (
         (SELECT * FROM dupeproof_outbox
-         WHERE lane = -1 - wanted AND not_before <= moment
+         WHERE lane = -1 - wanted AND lane < 0 AND not_before <= moment
            AND (aggregateid IS NULL OR aggregateid NOT IN (
                SELECT key FROM dupeproof_outbox_failing WHERE retry_at > moment AND key IS NOT NULL))
            AND seq NOT IN (SELECT seq FROM dupeproof_outbox_failing WHERE retry_at > moment)
