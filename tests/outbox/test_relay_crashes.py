@@ -114,3 +114,14 @@ def test_late_commits_are_not_skipped(box_on_postgres, deliveries):
         wait_for(lambda: deliveries.by_key() == {"early": [2], "late": [1]}, what="what was committed late")
     relay.send_signal(signal.SIGTERM)
     assert relay.wait(30) == 0
+
+
+def test_relays_beside_each_other_share_the_work_and_send_nothing_twice(box, deliveries):
+    for number in range(300):
+        box.add(number, key=f"k{number % 30}")
+    relays = [deliveries.start(box.url, batch=20, pace=0.002, lease="30s") for _ in range(3)]
+    wait_for(lambda: box.waiting() == 0 and all(map(deliveries.at_work, relays)), what="all of them")
+    for relay in relays:
+        relay.send_signal(signal.SIGTERM)
+    assert [relay.wait(30) for relay in relays] == [0, 0, 0]
+    assert deliveries.by_key() == {f"k{key}": list(range(key, 300, 30)) for key in range(30)}

@@ -17,7 +17,11 @@ from dupeproof.outbox.reports import DeadMessage
 from dupeproof.outbox.sources import Source, open_source
 from dupeproof.stores.urls import redact
 
-outbox = typer.Typer(no_args_is_help=True, help="Look after the messages that wait to be published.")
+outbox = typer.Typer(
+    no_args_is_help=True,
+    help="Look after the messages that wait to be published.",
+    epilog="Example: [bold]dupeproof outbox status postgresql://app@localhost/shop[/]",
+)
 
 UrlAndIds = Annotated[
     list[str] | None,
