@@ -39,7 +39,8 @@ class AsyncRelay:
 
     A message that fails is tried again after `backoff`, doubled each time up to `max_backoff`; later ones with its key
     wait. After `max_attempts` it is put aside as dead, and its key waits for someone to retry or drop it, or goes on
-    (`after_dead="go_on"`). `keep` keeps what was sent for a time.
+    (`after_dead="go_on"`). `keep` keeps what was sent for a time. A relay looks every `poll`, and PostgreSQL wakes it
+    sooner; behind a transaction pooler, which cannot pass that on, give `listen=False`.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class AsyncRelay:
         after_dead: AfterDead = "wait",
         keep: Duration | None = None,
         drain: Duration = "10s",
+        listen: bool = True,
         events: Iterable[Listener] = (),
     ) -> None:
         self._policy = make_policy(
@@ -71,6 +73,7 @@ class AsyncRelay:
         )
         self._publisher = publisher_of(publisher)
         self._source = open_source(source)
+        self._listen = listen
         self._listeners = tuple(events)
         self._rest: Rest | None = None
         self._stop_by: float | None = None
@@ -87,7 +90,7 @@ class AsyncRelay:
                 # Before the look, so that what is committed after it makes the socket readable.
                 socket, idle = None, True
                 try:
-                    socket = await self._source.wake_socket()
+                    socket = await self._source.wake_socket() if self._listen else None
                     idle = await self._batch() is None
                     await self._chores()
                 except StoreUnavailable as exc:

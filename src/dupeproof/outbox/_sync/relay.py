@@ -40,7 +40,8 @@ class Relay:
 
     A message that fails is tried again after `backoff`, doubled each time up to `max_backoff`; later ones with its key
     wait. After `max_attempts` it is put aside as dead, and its key waits for someone to retry or drop it, or goes on
-    (`after_dead="go_on"`). `keep` keeps what was sent for a time.
+    (`after_dead="go_on"`). `keep` keeps what was sent for a time. A relay looks every `poll`, and PostgreSQL wakes it
+    sooner; behind a transaction pooler, which cannot pass that on, give `listen=False`.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Relay:
         after_dead: AfterDead = "wait",
         keep: Duration | None = None,
         drain: Duration = "10s",
+        listen: bool = True,
         events: Iterable[Listener] = (),
     ) -> None:
         self._policy = make_policy(
@@ -72,6 +74,7 @@ class Relay:
         )
         self._publisher = publisher_of(publisher)
         self._source = open_source(source)
+        self._listen = listen
         self._listeners = tuple(events)
         self._rest: Rest | None = None
         self._stop_by: float | None = None
@@ -88,7 +91,7 @@ class Relay:
                 # Before the look, so that what is committed after it makes the socket readable.
                 socket, idle = None, True
                 try:
-                    socket = self._source.wake_socket()
+                    socket = self._source.wake_socket() if self._listen else None
                     idle = self._batch() is None
                     self._chores()
                 except StoreUnavailable as exc:
