@@ -22,9 +22,6 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_lanes (
     taken_over  BIGINT      NOT NULL DEFAULT 0
 ) ENGINE = InnoDB;
 
-INSERT IGNORE INTO dupeproof_outbox_lanes (lane)
-WITH RECURSIVE every (lane) AS (SELECT 0 UNION ALL SELECT lane + 1 FROM every WHERE lane < 63) SELECT lane FROM every;
-
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_failing (
     seq      BIGINT        NOT NULL PRIMARY KEY,
     lane     SMALLINT      NOT NULL,
