@@ -7,7 +7,19 @@ import pytest
 
 from dupeproof import __version__
 
-COMMANDS = ["bench", "demo", "forget", "purge", "resolve", "schema", "show", "stats", "version"]
+COMMANDS = [
+    "bench",
+    "demo",
+    "forget",
+    "outbox",
+    "purge",
+    "relay",
+    "resolve",
+    "schema",
+    "show",
+    "stats",
+    "version",
+]
 
 
 def test_version_is_printed(dupeproof):

@@ -40,6 +40,19 @@ def test_a_rolled_back_message_was_never_there(box, relay):
     assert got == []
 
 
+def test_a_relay_survives_someone_who_empties_all_tables(box, relay):
+    box.add(1)
+    got = []
+    with relay(box.url, publisher=got.append) as running:
+        assert running.run_once() == 1
+        for table in ("dupeproof_outbox", "dupeproof_outbox_lanes", "dupeproof_outbox_failing"):
+            box.connection.execute(f"DELETE FROM {table}")
+        box.connection.commit()
+        assert running.status().sent == 0
+        box.add(2)
+        assert running.run_once() == 1
+
+
 @pytest.mark.parametrize("payload", [b"", b"\xff\x00", 0, "", None, [], {"a": [1, None]}])
 def test_payloads_come_out_as_they_went_in(box, relay, payload):
     box.add(payload)

@@ -1,6 +1,7 @@
 """A relay that is killed at any point, or frozen past its lease, loses nothing and breaks no order."""
 
 import signal
+import threading
 
 import psycopg
 import pytest
@@ -103,6 +104,39 @@ def test_a_publisher_slower_than_the_lease_still_gets_it_done(box):
     assert box.waiting() == 0
 
 
+def test_a_frozen_relay_that_wakes_up_sends_no_more_than_what_it_was_at(box, deliveries):
+    box.add(*range(20), key="k")
+    frozen = deliveries.start(box.url, pace=0.05)
+    wait_for(lambda: len(deliveries.by_key().get("k", ())) >= 3)
+    frozen.send_signal(signal.SIGSTOP)
+    deliveries.start(box.url)
+    wait_for(lambda: box.waiting() == 0, what="the one that took over")
+    sent = deliveries.by_key()["k"]
+    frozen.send_signal(signal.SIGCONT)
+    frozen.send_signal(signal.SIGTERM)
+    assert frozen.wait(30) == 0
+    assert deliveries.firsts() == {"k": list(range(20))}
+    assert len(deliveries.by_key()["k"]) <= len(sent) + 1
+
+
+def test_it_works_behind_a_transaction_pooler(box_on_postgres, own_pgbouncer):
+    box = box_on_postgres
+    box.add(*range(10), key="k")
+    got = []
+    url = own_pgbouncer(box.url).url
+    running = Relay(url, publisher=lambda message: got.append(message.json()), poll="20ms", listen=False)
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    try:
+        wait_for(lambda: len(got) == 10)
+        box.add(*range(10, 20), key="k")
+        wait_for(lambda: len(got) == 20)
+    finally:
+        running.stop()
+        thread.join()
+    assert got == list(range(20))
+
+
 def test_late_commits_are_not_skipped(box_on_postgres, deliveries):
     box = box_on_postgres
     with psycopg.connect(box.url) as late:
@@ -114,3 +148,14 @@ def test_late_commits_are_not_skipped(box_on_postgres, deliveries):
         wait_for(lambda: deliveries.by_key() == {"early": [2], "late": [1]}, what="what was committed late")
     relay.send_signal(signal.SIGTERM)
     assert relay.wait(30) == 0
+
+
+def test_relays_beside_each_other_share_the_work_and_send_nothing_twice(box, deliveries):
+    for number in range(300):
+        box.add(number, key=f"k{number % 30}")
+    relays = [deliveries.start(box.url, batch=20, pace=0.002, lease="30s") for _ in range(3)]
+    wait_for(lambda: box.waiting() == 0 and all(map(deliveries.at_work, relays)), what="all of them")
+    for relay in relays:
+        relay.send_signal(signal.SIGTERM)
+    assert [relay.wait(30) for relay in relays] == [0, 0, 0]
+    assert deliveries.by_key() == {f"k{key}": list(range(key, 300, 30)) for key in range(30)}

@@ -1,11 +1,22 @@
 """What type checkers must see of the public interface. Checked, never run."""
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, assert_type
 
-from dupeproof import AsyncCooldown, AsyncInbox, AsyncOnce, Cooldown, Inbox, Once
+from dupeproof import (
+    AsyncCooldown,
+    AsyncInbox,
+    AsyncOnce,
+    AsyncOutbox,
+    AsyncRelay,
+    Cooldown,
+    Inbox,
+    Once,
+    Outbox,
+    Relay,
+)
 from dupeproof.filters import (
     AsyncCompactSeen,
     AsyncInFront,
@@ -22,6 +33,7 @@ from dupeproof.filters import (
 from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.results import DeadCall, Result
 from dupeproof.keys import content_id, fingerprint, new_id
+from dupeproof.outbox import Message, OutboxStatus
 
 
 @dataclass
@@ -131,6 +143,36 @@ async def async_filter_names() -> None:
     assert_type(await AsyncInFront(Bloom(10), aonce).unknown(["a"]), list[str])
     assert_type(await AsyncCompactSeen("redis://localhost").seen("a"), bool)
     assert_type(await AsyncSequenceGuard().first_many(object(), [("p", 1, 2)]), list[Verdict])
+
+
+def publish(message: Message) -> None:
+    assert_type(message.id, str)
+    assert_type(message.key, str | None)
+    assert_type(message.payload, bytes)
+    assert_type(message.headers, dict[str, str])
+
+
+async def apublish(message: Message) -> None:
+    publish(message)
+
+
+class Broker:
+    def publish(self, messages: Sequence[Message]) -> list[BaseException | None]:
+        return [None for _ in messages]
+
+
+def outbox_names() -> None:
+    assert_type(Outbox().add(object(), topic="orders", payload={"a": 1}, key="o-1", headers={}), str)
+    assert_type(Outbox().add_many(object(), [{"topic": "orders", "payload": b""}]), list[str])
+    relay = Relay("sqlite:///shop.db", publisher=publish)
+    assert_type(relay.run_once(), int)
+    assert_type(relay.status(), OutboxStatus)
+    Relay("sqlite:///shop.db", publisher=Broker()).stop()
+
+
+async def async_outbox_names() -> None:
+    assert_type(await AsyncOutbox().add(object(), topic="orders", payload=1), str)
+    assert_type(await AsyncRelay("sqlite:///shop.db", publisher=apublish).run_once(), int)
 
 
 assert_type(new_id("orders"), str)

@@ -42,7 +42,8 @@ _SQLITE = (
 )
 _MYSQL = (
     f"INSERT INTO dupeproof_outbox {_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, "  # noqa: S608 - the same
-    "coalesce(from_unixtime(%s / 1000), utc_timestamp(3) + interval %s * 1000 microsecond))"
+    "coalesce(timestampadd(microsecond, %s * 1000, '1970-01-01'), "
+    "timestampadd(microsecond, %s * 1000, utc_timestamp(3))))"
 )
 
 STATEMENTS = {

@@ -4,7 +4,6 @@ import re
 import sqlite3
 import sys
 
-from dupeproof.errors import ConfigError
 from dupeproof.stores.urls import redact
 
 _URL = re.compile(r"[\w+.-]+://\S+")
@@ -36,12 +35,8 @@ def described(error: BaseException) -> str:
     return f"{name}: {text}"[:_LONGEST] if text else name
 
 
-def schema_missing(error: Exception, how: str) -> Exception:
-    """The error as it is, or the one that says what to do if it is only the table that is not there."""
+def is_schema_missing(error: Exception) -> bool:
+    if isinstance(error, sqlite3.OperationalError):
+        return "no such table" in str(error)
     theirs = sys.modules.get("psycopg.errors")
-    missing = (
-        "no such table" in str(error)
-        if isinstance(error, sqlite3.OperationalError)
-        else theirs is not None and isinstance(error, theirs.UndefinedTable)
-    )
-    return ConfigError(f"the table dupeproof_outbox is not there yet; {how}") if missing else error
+    return theirs is not None and isinstance(error, theirs.UndefinedTable)

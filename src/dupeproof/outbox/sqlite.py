@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from dupeproof.core.clock import Clock, system_clock
-from dupeproof.outbox.messages import Message, message_of
+from dupeproof.outbox.messages import LANES, Message, message_of
 from dupeproof.outbox.reports import DeadMessage, Failure, OutboxStatus, Settlement
 from dupeproof.stores.sqlite.connection import Database, transaction
 
@@ -22,11 +22,13 @@ _NOT_STUCK = """
     AND seq NOT IN (SELECT seq FROM dupeproof_outbox_failing WHERE retry_at > :now)
 """
 _DUE_NOW = f"FROM dupeproof_outbox WHERE lane = :lane AND {_NOT_STUCK} ORDER BY seq"
-_DUE_LATER = f"FROM dupeproof_outbox WHERE lane = -1 - :lane AND not_before <= :now AND {_NOT_STUCK} ORDER BY not_before, seq"
+_DUE_LATER = f"FROM dupeproof_outbox WHERE lane = -1 - :lane AND lane < 0 AND not_before <= :now AND {_NOT_STUCK} ORDER BY not_before, seq"
 _ANY_DUE = " OR ".join(
     f"EXISTS (SELECT 1 {due.replace(':lane', 'dupeproof_outbox_lanes.lane')})"
     for due in (_DUE_NOW, _DUE_LATER)
 )
+_NO_LANES = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM dupeproof_outbox_lanes)"
+_MAKE_LANES = "INSERT OR IGNORE INTO dupeproof_outbox_lanes (lane) VALUES (?)"
 _FREE = f"""
     SELECT lane FROM dupeproof_outbox_lanes WHERE (lease_until <= :now OR token = :token) AND ({_ANY_DUE})
     ORDER BY lease_until LIMIT :lanes
@@ -69,8 +71,8 @@ _STATUS = """
            (SELECT count(*) FROM dupeproof_outbox_dead),
            (SELECT count(*) FROM dupeproof_outbox_sent),
            (SELECT count(DISTINCT token) FROM dupeproof_outbox_lanes WHERE lease_until > :now),
-           (SELECT sum(sent) FROM dupeproof_outbox_lanes),
-           (SELECT sum(taken_over) FROM dupeproof_outbox_lanes)
+           (SELECT coalesce(sum(sent), 0) FROM dupeproof_outbox_lanes),
+           (SELECT coalesce(sum(taken_over), 0) FROM dupeproof_outbox_lanes)
 """
 _DEAD = """
     SELECT id, aggregatetype, aggregateid, type, attempts, error, (? - died_at) / 1000.0
@@ -98,6 +100,9 @@ class SQLiteSource:
     def _take(
         self, connection: sqlite3.Connection, token: bytes, lease: int, lanes: int, most: int
     ) -> list[Message]:
+        if connection.execute(_NO_LANES).fetchone() is not None:
+            with transaction(connection):
+                connection.executemany(_MAKE_LANES, [(lane,) for lane in range(LANES)])
         wanted = {"now": self._clock(), "token": token, "lanes": lanes}
         if connection.execute(_FREE, wanted).fetchone() is None:
             return []  # without the write lock: whoever finds nothing to do disturbs nobody

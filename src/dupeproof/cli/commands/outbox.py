@@ -17,7 +17,11 @@ from dupeproof.outbox.reports import DeadMessage
 from dupeproof.outbox.sources import Source, open_source
 from dupeproof.stores.urls import redact
 
-outbox = typer.Typer(no_args_is_help=True, help="Look after the messages that wait to be published.")
+outbox = typer.Typer(
+    no_args_is_help=True,
+    help="Look after the messages that wait to be published.",
+    epilog="Example: [bold]dupeproof outbox status postgresql://app@localhost/shop[/]",
+)
 
 UrlAndIds = Annotated[
     list[str] | None,
@@ -70,7 +74,9 @@ def dead(
     if not found:
         say("no message is dead")
         return
-    table = Table(*_facts(found[0]), box=None, header_style="dim")
+    table = Table(box=None, header_style="dim")
+    for name in _facts(found[0]):
+        table.add_column(name, overflow="fold", no_wrap=name == "id")
     for message in found:
         table.add_row(*(str(value) for value in _facts(message).values()))
     out.print(table, markup=False, highlight=False)

@@ -54,6 +54,9 @@ def relay(
         str,
         typer.Option("--drain", metavar="10s", help="How long to go on with what is in hand when stopped."),
     ] = "10s",
+    listen: Annotated[
+        bool, typer.Option(help="Be woken by PostgreSQL; --no-listen behind a transaction pooler.")
+    ] = True,
     once: Annotated[bool, typer.Option("--once", help="Publish what is due, and end.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -74,6 +77,7 @@ def relay(
         after_dead=chosen_after,
         keep=keep,
         drain=drain,
+        listen=listen,
         events=[_tell_json if as_json else board.hear],
     )
     if once:

@@ -1,15 +1,16 @@
 """AsyncOutbox: messages written in the transaction of the work they tell of, so that both happen or neither."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from dupeproof.core.durations import Duration
 from dupeproof.errors import ConfigError
 from dupeproof.keys.names import Key
-from dupeproof.outbox._async.runtime import create_schema_on, join, schema_missing
+from dupeproof.outbox._async.runtime import CREATE_SCHEMA, create_schema_on, join
 from dupeproof.outbox.dialects import NOTIFYING, STATEMENTS
-from dupeproof.outbox.messages import Added, Ids, Intake
+from dupeproof.outbox.failures import is_schema_missing
+from dupeproof.outbox.messages import Added, Ids, Intake, Row
 
 
 class AsyncOutbox:
@@ -56,33 +57,38 @@ class AsyncOutbox:
             not_before=not_before,
         )
         row = self._intake.row(message)
-        joined = join(connection)
-        if not joined.in_transaction:
-            raise _no_transaction(joined.dialect)
-        statements = self._statements[joined.dialect]
-        try:
-            await joined.execute(statements.one, statements.fit(row))
-        except Exception as exc:
-            raise schema_missing(exc) from exc
+        await self._write(connection, [row])
         return row[1]
 
     async def add_many(self, connection: Any, messages: Iterable[Added | Mapping[str, Any]]) -> list[str]:
         """Write many in one statement; their ids. A message is an `Added`, or a dict of the arguments of `add`."""
         rows = [self._intake.row(each if isinstance(each, Added) else _added(each)) for each in messages]
-        joined = join(connection)
-        if not joined.in_transaction:
-            raise _no_transaction(joined.dialect)
-        statements = self._statements[joined.dialect]
-        if rows:
-            try:
-                await joined.execute_many(statements.many, [statements.fit(row) for row in rows])
-            except Exception as exc:
-                raise schema_missing(exc) from exc
+        await self._write(connection, rows)
         return [row[1] for row in rows]
 
     async def create_schema(self, connection: Any) -> None:
         """Make the tables on a connection of your own; making them twice is fine. A relay makes them by itself."""
         await create_schema_on(connection)
+
+    async def _write(self, connection: Any, rows: Sequence[Row]) -> None:
+        joined = join(connection)
+        if not joined.in_transaction:
+            raise ConfigError(
+                "there is no transaction on this connection, so the message would go out even if your work fails; "
+                + _BEGIN[joined.dialect]
+            )
+        statements = self._statements[joined.dialect]
+        try:
+            if len(rows) == 1:
+                await joined.execute(statements.one, statements.fit(rows[0]))
+            elif rows:
+                await joined.execute_many(statements.many, [statements.fit(row) for row in rows])
+        except Exception as exc:
+            if is_schema_missing(exc):
+                raise ConfigError(
+                    f"the table dupeproof_outbox is not there yet; call {CREATE_SCHEMA} once"
+                ) from exc
+            raise
 
 
 def _added(fields: Mapping[str, Any]) -> Added:
@@ -97,10 +103,3 @@ _BEGIN = {
     "sqlite": 'call connection.execute("BEGIN IMMEDIATE") first',
     "mysql": "call connection.begin() first",
 }
-
-
-def _no_transaction(dialect: str) -> ConfigError:
-    return ConfigError(
-        "there is no transaction on this connection, so the message would go out even if your work fails; "
-        + _BEGIN[dialect]
-    )

@@ -39,7 +39,8 @@ class AsyncRelay:
 
     A message that fails is tried again after `backoff`, doubled each time up to `max_backoff`; later ones with its key
     wait. After `max_attempts` it is put aside as dead, and its key waits for someone to retry or drop it, or goes on
-    (`after_dead="go_on"`). `keep` keeps what was sent for a time.
+    (`after_dead="go_on"`). `keep` keeps what was sent for a time. A relay looks every `poll`, and PostgreSQL wakes it
+    sooner; behind a transaction pooler, which cannot pass that on, give `listen=False`.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class AsyncRelay:
         after_dead: AfterDead = "wait",
         keep: Duration | None = None,
         drain: Duration = "10s",
+        listen: bool = True,
         events: Iterable[Listener] = (),
     ) -> None:
         self._policy = make_policy(
@@ -71,6 +73,7 @@ class AsyncRelay:
         )
         self._publisher = publisher_of(publisher)
         self._source = open_source(source)
+        self._listen = listen
         self._listeners = tuple(events)
         self._rest: Rest | None = None
         self._stop_by: float | None = None
@@ -85,10 +88,10 @@ class AsyncRelay:
         try:
             while not self._is_stopping():
                 # Before the look, so that what is committed after it makes the socket readable.
-                socket = None
+                socket, idle = None, True
                 try:
-                    socket = await self._source.wake_socket()
-                    await self._pass()
+                    socket = await self._source.wake_socket() if self._listen else None
+                    idle = await self._batch() is None
                     await self._chores()
                 except StoreUnavailable as exc:
                     self._failures += 1
@@ -99,16 +102,13 @@ class AsyncRelay:
                     logger.warning("Nothing can be published, trying again later: %s", exc)
                 else:
                     self._failures = 0
-                if self._is_stopping():
-                    break
                 if self._failures:
                     await rest.wait(self._policy.delay(self._failures) / 1_000)
-                else:
+                elif idle:
                     await rest.wait(self._policy.poll, socket)
                     self._source.woken()
         finally:
-            self._rest = self._stop_by = None
-            rest.close()
+            self._stop_by = None
             await self._source.close()
 
     async def run_once(self) -> int:
@@ -116,16 +116,20 @@ class AsyncRelay:
 
         Raises `StoreUnavailable` when the database is down, and what the publisher raised when that is.
         """
+        total = 0
         try:
-            return await self._pass()
+            while (sent := await self._batch()) is not None:
+                total += sent
         except PublisherDown as exc:
             raise (exc.__cause__ or exc) from None
+        return total
 
     def stop(self) -> None:
         """End `run` after the messages in hand, or those that can be sent within `drain`. Stopping twice is fine."""
         self._stop_by = time.monotonic() + self._policy.drain
-        if self._rest is not None:
-            self._rest.stop()
+        rest = self._rest
+        if rest is not None:
+            rest.stop()
 
     async def status(self) -> OutboxStatus:
         return await self._source.status()
@@ -146,30 +150,28 @@ class AsyncRelay:
     def _is_stopping(self) -> bool:
         return self._stop_by is not None
 
-    async def _pass(self) -> int:
-        sent = 0
-        while not self._is_stopping():
-            policy, token, began = self._policy, new_token(), time.monotonic()
-            messages = await self._source.take(token, policy.lease, MAX_LANES, policy.batch)
-            if not messages:
-                break
-            deadline = began + policy.lease / 1_000 * _SHARE_OF_LEASE
+    async def _batch(self) -> int | None:
+        """Take, publish, settle; how many were sent, or None when nothing is due or it is time to stop."""
+        if self._is_stopping():
+            return None
+        policy, token, began = self._policy, new_token(), time.monotonic()
+        messages = await self._source.take(token, policy.lease, MAX_LANES, policy.batch)
+        if not messages:
+            return None
+        deadline = began + policy.lease / 1_000 * _SHARE_OF_LEASE
 
-            def time_is_up(deadline: float = deadline) -> bool:
-                now = time.monotonic()
-                return now > deadline or (self._stop_by is not None and now > self._stop_by)
+        def time_is_up() -> bool:
+            now = time.monotonic()
+            return now > deadline or (self._stop_by is not None and now > self._stop_by)
 
-            down: PublisherDown | None = None
-            try:
-                results = await self._publisher.publish_until(messages, time_is_up)
-            except Exception as exc:  # noqa: BLE001 - whatever it raises, the messages are there for another try
-                down = publisher_down(exc)
-                results = [HeldBack() for _ in messages]
-            sent += await self._settle(token, messages, results)
-            if down is None:
-                down = next((each for each in results if isinstance(each, PublisherDown)), None)
-            if down is not None:
-                raise down
+        try:
+            results = await self._publisher.publish_until(messages, time_is_up)
+        except Exception as exc:  # noqa: BLE001 - whatever it raises, the messages are there for another try
+            results = [publisher_down(exc) for _ in messages]
+        sent = await self._settle(token, messages, results)
+        down = next((each for each in results if isinstance(each, PublisherDown)), None)
+        if down is not None:
+            raise down
         return sent
 
     async def _settle(self, token: bytes, messages: Sequence[Message], results: Results) -> int:

@@ -6,13 +6,23 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from dupeproof.outbox import failures
 from dupeproof.outbox.joining import join_async as join
 from dupeproof.outbox.messages import Message
 from dupeproof.outbox.sources import AsyncSource
 from dupeproof.outbox.sources import open_async_source as open_source
 
-__all__ = ["IS_ASYNC", "OTHER_KIND", "OTHER_RELAY", "Rest", "call", "create_schema_on", "join", "open_source"]
+__all__ = [
+    "CREATE_SCHEMA",
+    "IS_ASYNC",
+    "OTHER_KIND",
+    "OTHER_RELAY",
+    "Rest",
+    "call",
+    "create_schema_on",
+    "join",
+    "open_source",
+]
+CREATE_SCHEMA = "`await outbox.create_schema(connection)`"
 IS_ASYNC = True
 OTHER_KIND, OTHER_RELAY = "sync", "Relay"
 Source = AsyncSource
@@ -29,10 +39,6 @@ async def create_schema_on(connection: Any) -> None:
     from dupeproof.stores.postgres._async.migrating import migrate  # noqa: PLC0415 - psycopg is an extra
 
     await migrate(connection)
-
-
-def schema_missing(error: Exception) -> Exception:
-    return failures.schema_missing(error, "call `await outbox.create_schema(connection)` once")
 
 
 class Rest:
@@ -60,6 +66,3 @@ class Rest:
                 loop.remove_reader(socket)
             if not self.stopping:
                 self._event.clear()
-
-    def close(self) -> None:
-        """There is nothing to give up."""

@@ -1,16 +1,17 @@
 # Written by tools/twins.py from src/dupeproof/outbox/_async/outbox.py; change that file instead.
 """Outbox: messages written in the transaction of the work they tell of, so that both happen or neither."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from dupeproof.core.durations import Duration
 from dupeproof.errors import ConfigError
 from dupeproof.keys.names import Key
-from dupeproof.outbox._sync.runtime import create_schema_on, join, schema_missing
+from dupeproof.outbox._sync.runtime import CREATE_SCHEMA, create_schema_on, join
 from dupeproof.outbox.dialects import NOTIFYING, STATEMENTS
-from dupeproof.outbox.messages import Added, Ids, Intake
+from dupeproof.outbox.failures import is_schema_missing
+from dupeproof.outbox.messages import Added, Ids, Intake, Row
 
 
 class Outbox:
@@ -57,33 +58,38 @@ class Outbox:
             not_before=not_before,
         )
         row = self._intake.row(message)
-        joined = join(connection)
-        if not joined.in_transaction:
-            raise _no_transaction(joined.dialect)
-        statements = self._statements[joined.dialect]
-        try:
-            joined.execute(statements.one, statements.fit(row))
-        except Exception as exc:
-            raise schema_missing(exc) from exc
+        self._write(connection, [row])
         return row[1]
 
     def add_many(self, connection: Any, messages: Iterable[Added | Mapping[str, Any]]) -> list[str]:
         """Write many in one statement; their ids. A message is an `Added`, or a dict of the arguments of `add`."""
         rows = [self._intake.row(each if isinstance(each, Added) else _added(each)) for each in messages]
-        joined = join(connection)
-        if not joined.in_transaction:
-            raise _no_transaction(joined.dialect)
-        statements = self._statements[joined.dialect]
-        if rows:
-            try:
-                joined.execute_many(statements.many, [statements.fit(row) for row in rows])
-            except Exception as exc:
-                raise schema_missing(exc) from exc
+        self._write(connection, rows)
         return [row[1] for row in rows]
 
     def create_schema(self, connection: Any) -> None:
         """Make the tables on a connection of your own; making them twice is fine. A relay makes them by itself."""
         create_schema_on(connection)
+
+    def _write(self, connection: Any, rows: Sequence[Row]) -> None:
+        joined = join(connection)
+        if not joined.in_transaction:
+            raise ConfigError(
+                "there is no transaction on this connection, so the message would go out even if your work fails; "
+                + _BEGIN[joined.dialect]
+            )
+        statements = self._statements[joined.dialect]
+        try:
+            if len(rows) == 1:
+                joined.execute(statements.one, statements.fit(rows[0]))
+            elif rows:
+                joined.execute_many(statements.many, [statements.fit(row) for row in rows])
+        except Exception as exc:
+            if is_schema_missing(exc):
+                raise ConfigError(
+                    f"the table dupeproof_outbox is not there yet; call {CREATE_SCHEMA} once"
+                ) from exc
+            raise
 
 
 def _added(fields: Mapping[str, Any]) -> Added:
@@ -98,10 +104,3 @@ _BEGIN = {
     "sqlite": 'call connection.execute("BEGIN IMMEDIATE") first',
     "mysql": "call connection.begin() first",
 }
-
-
-def _no_transaction(dialect: str) -> ConfigError:
-    return ConfigError(
-        "there is no transaction on this connection, so the message would go out even if your work fails; "
-        + _BEGIN[dialect]
-    )

@@ -7,13 +7,13 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
-from dupeproof.outbox import failures
 from dupeproof.outbox.joining import join
 from dupeproof.outbox.messages import Message
 from dupeproof.outbox.sources import Source, open_source
 from dupeproof.stores.sqlite.connection import OUTBOX
 
 __all__ = [
+    "CREATE_SCHEMA",
     "IS_ASYNC",
     "OTHER_KIND",
     "OTHER_RELAY",
@@ -23,8 +23,8 @@ __all__ = [
     "create_schema_on",
     "join",
     "open_source",
-    "schema_missing",
 ]
+CREATE_SCHEMA = "outbox.create_schema(connection)"
 IS_ASYNC = False
 OTHER_KIND, OTHER_RELAY = "async", "AsyncRelay"
 
@@ -45,10 +45,6 @@ def create_schema_on(connection: Any) -> None:
     migrate(connection)
 
 
-def schema_missing(error: Exception) -> Exception:
-    return failures.schema_missing(error, "call outbox.create_schema(connection) once")
-
-
 class Rest:
     """Between two looks: ended by time, by word from the database, or by the wish to stop.
 
@@ -67,6 +63,7 @@ class Rest:
         watched = [self._reading] if socket is None else [self._reading, socket]
         select.select(watched, (), (), seconds)
 
-    def close(self) -> None:
+    def __del__(self) -> None:
+        # Not sooner: whoever asks to stop in the last moment must not write to a file that took its number.
         os.close(self._reading)
         os.close(self._writing)

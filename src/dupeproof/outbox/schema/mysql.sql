@@ -22,9 +22,6 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_lanes (
     taken_over  BIGINT      NOT NULL DEFAULT 0
 ) ENGINE = InnoDB;
 
-INSERT IGNORE INTO dupeproof_outbox_lanes (lane)
-WITH RECURSIVE every (lane) AS (SELECT 0 UNION ALL SELECT lane + 1 FROM every WHERE lane < 63) SELECT lane FROM every;
-
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_failing (
     seq      BIGINT        NOT NULL PRIMARY KEY,
     lane     SMALLINT      NOT NULL,
@@ -32,4 +29,36 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_failing (
     attempts INT           NOT NULL,
     retry_at DATETIME(3)   NOT NULL,
     error    TEXT          CHARACTER SET utf8mb4 NOT NULL
+) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS dupeproof_outbox_dead (
+    seq           BIGINT        NOT NULL PRIMARY KEY,
+    lane          SMALLINT      NOT NULL,
+    created_at    DATETIME(3)   NOT NULL,
+    not_before    DATETIME(3),
+    id            VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    aggregatetype VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    aggregateid   VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    type          VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    payload       LONGBLOB      NOT NULL,
+    headers       MEDIUMTEXT    CHARACTER SET utf8mb4,
+    died_at       DATETIME(3)   NOT NULL,
+    attempts      INT           NOT NULL,
+    error         TEXT          CHARACTER SET utf8mb4 NOT NULL
+) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS dupeproof_outbox_sent (
+    seq           BIGINT        NOT NULL PRIMARY KEY,
+    lane          SMALLINT      NOT NULL,
+    created_at    DATETIME(3)   NOT NULL,
+    not_before    DATETIME(3),
+    id            VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    aggregatetype VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    aggregateid   VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    type          VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    payload       LONGBLOB      NOT NULL,
+    headers       MEDIUMTEXT    CHARACTER SET utf8mb4,
+    sent_at       DATETIME(3)   NOT NULL,
+    purge_from    DATETIME(3)   NOT NULL,
+    INDEX dupeproof_outbox_sent_purge (purge_from)
 ) ENGINE = InnoDB;

@@ -150,8 +150,8 @@ FROM (SELECT count(*) FILTER (WHERE not_before IS NULL OR not_before <= clock_ti
      (SELECT count(*) FROM dupeproof_outbox_failing WHERE retry_at < 'infinity') AS failing,
      (SELECT count(*) FROM dupeproof_outbox_dead) AS dead,
      (SELECT count(*) FROM dupeproof_outbox_sent) AS kept,
-     (SELECT count(DISTINCT token) FILTER (WHERE lease_until > clock_timestamp()), sum(sent)::bigint,
-             sum(taken_over)::bigint FROM dupeproof_outbox_lanes) AS lanes
+     (SELECT count(DISTINCT token) FILTER (WHERE lease_until > clock_timestamp()),
+             coalesce(sum(sent), 0)::bigint, coalesce(sum(taken_over), 0)::bigint FROM dupeproof_outbox_lanes) AS lanes
 
 -- name: outbox_dead
 SELECT id, aggregatetype, aggregateid, type, attempts, error, extract(epoch FROM clock_timestamp() - died_at)::double precision

@@ -24,9 +24,6 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_lanes (
     taken_over  INTEGER NOT NULL DEFAULT 0
 );
 
-INSERT OR IGNORE INTO dupeproof_outbox_lanes (lane)
-WITH RECURSIVE every (lane) AS (SELECT 0 UNION ALL SELECT lane + 1 FROM every WHERE lane < 63) SELECT lane FROM every;
-
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_failing (
     seq      INTEGER PRIMARY KEY,
     lane     INTEGER NOT NULL,

@@ -35,8 +35,6 @@ CREATE TABLE dupeproof_outbox_lanes (
     taken_over  bigint      NOT NULL DEFAULT 0  -- how often an owner did not give it back
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
-INSERT INTO dupeproof_outbox_lanes (lane) SELECT generate_series(0, 63);
-
 -- Messages that failed, the first of its key each. The key waits until retry_at; for ever behind one that was buried.
 CREATE TABLE dupeproof_outbox_failing (
     lane     smallint    NOT NULL,
@@ -71,7 +69,7 @@ CREATE FUNCTION dupeproof_outbox_due_v1(wanted smallint, moment timestamptz, mos
 RETURNS SETOF dupeproof_outbox LANGUAGE sql STABLE AS $$
     SELECT * FROM (
         (SELECT * FROM dupeproof_outbox
-         WHERE lane = -1 - wanted AND not_before <= moment
+         WHERE lane = -1 - wanted AND lane < 0 AND not_before <= moment
            AND (aggregateid IS NULL OR aggregateid NOT IN (
                SELECT key FROM dupeproof_outbox_failing WHERE retry_at > moment AND key IS NOT NULL))
            AND seq NOT IN (SELECT seq FROM dupeproof_outbox_failing WHERE retry_at > moment)
@@ -97,6 +95,10 @@ DECLARE
     moment timestamptz := clock_timestamp();
     taken  smallint[];
 BEGIN
+    -- Here and not when the table is made: whoever empties all tables between two tests must not stop all relays.
+    IF NOT EXISTS (SELECT FROM dupeproof_outbox_lanes) THEN
+        INSERT INTO dupeproof_outbox_lanes (lane) SELECT generate_series(0, 63) ON CONFLICT DO NOTHING;
+    END IF;
     WITH free AS (
         SELECT l.lane FROM dupeproof_outbox_lanes AS l
         WHERE (l.lease_until <= moment OR l.token = owner)
