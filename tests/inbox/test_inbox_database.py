@@ -4,12 +4,12 @@ import asyncpg
 import psycopg_pool
 import pytest
 import sqlalchemy
-from inbox_places import engine_url, kinds
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import sessionmaker
 from sqlalchemy.pool import NullPool
 
 from dupeproof import AsyncInbox, ConfigError, Inbox
+from support.places import engine_url, kinds
 
 
 def engine(url):

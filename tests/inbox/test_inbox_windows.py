@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from inbox_places import kinds, settled
 
 from dupeproof import ConfigError, Inbox
 from dupeproof.cli.app import run
 from dupeproof.inbox import WINDOWS, windows
+from support.places import kinds, settled
 
 
 @kinds("sqlite3", "psycopg", "async asyncpg", "sqlalchemy pymysql", "django mysql")

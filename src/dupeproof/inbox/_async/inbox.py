@@ -9,7 +9,6 @@ from typing import Any
 from dupeproof.core.durations import Duration
 from dupeproof.errors import ConfigError
 from dupeproof.inbox import statements, windows
-from dupeproof.inbox._async.schema import create_schema
 from dupeproof.inbox.inserting import insertion
 from dupeproof.inbox.windows import Window
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
@@ -17,6 +16,7 @@ from dupeproof.sql import AsyncJoined, Translated, join_async
 from dupeproof.sql._async.databases import opened
 from dupeproof.sql.databases import no_database
 from dupeproof.sql.faults import DUPLICATE_KEY, code_of, table_missing
+from dupeproof.stores._async.tables import create_tables
 
 _TRANSLATED = Translated(table_missing("dupeproof_inbox", "inbox"))
 
@@ -101,7 +101,7 @@ class AsyncInbox:
     async def create_schema(self, connection: Any) -> None:
         """Make the tables; making them twice is fine. MariaDB and MySQL commit your transaction for it."""
         with _TRANSLATED:
-            await create_schema(await join_async(connection))
+            await create_tables(await join_async(connection), "inbox")
 
     async def window(self, connection: Any) -> timedelta:
         """How long messages of this group are remembered now."""

@@ -10,7 +10,6 @@ from typing import Any
 from dupeproof.core.durations import Duration
 from dupeproof.errors import ConfigError
 from dupeproof.inbox import statements, windows
-from dupeproof.inbox._sync.schema import create_schema
 from dupeproof.inbox.inserting import insertion
 from dupeproof.inbox.windows import Window
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
@@ -18,6 +17,7 @@ from dupeproof.sql import Joined, Translated, join
 from dupeproof.sql._sync.databases import opened
 from dupeproof.sql.databases import no_database
 from dupeproof.sql.faults import DUPLICATE_KEY, code_of, table_missing
+from dupeproof.stores._sync.tables import create_tables
 
 _TRANSLATED = Translated(table_missing("dupeproof_inbox", "inbox"))
 
@@ -102,7 +102,7 @@ class Inbox:
     def create_schema(self, connection: Any) -> None:
         """Make the tables; making them twice is fine. MariaDB and MySQL commit your transaction for it."""
         with _TRANSLATED:
-            create_schema(join(connection))
+            create_tables(join(connection), "inbox")
 
     def window(self, connection: Any) -> timedelta:
         """How long messages of this group are remembered now."""
