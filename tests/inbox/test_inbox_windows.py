@@ -92,10 +92,3 @@ async def test_the_command_lists_sets_and_gets(place, capsys):
     assert command("set", place.url, "mail")[0] == 2
     assert command("list", place.url, "mail")[0] == 2
     assert command("set", place.url, "two words", "1h")[0] == 2
-
-
-def test_the_schema_for_mariadb_is_printed(capsys):
-    assert run(["schema", "mysql://localhost/shop"]) == 0
-    assert "CREATE TABLE IF NOT EXISTS dupeproof_inbox" in capsys.readouterr().out
-    assert run(["schema", "mysql://localhost/shop", "--apply"]) == 2
-    assert "create_schema" in capsys.readouterr().err
