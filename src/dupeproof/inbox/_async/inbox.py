@@ -1,11 +1,12 @@
 """AsyncInbox: the mark of a message, in the transaction that does its work."""
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from dupeproof.core.crashes import armed, reached
 from dupeproof.core.durations import Duration
 from dupeproof.core.lateness import Lateness, Tally, lateness_by_group
 from dupeproof.errors import ConfigError
@@ -53,7 +54,7 @@ class AsyncInbox:
         """
         if self._opened is None:
             raise no_database()
-        return self._opened()
+        return _announced(self._opened())
 
     async def first(self, connection: Any, message_id: Key) -> bool:
         """Whether the message is new; marks it if so, in one statement."""
@@ -62,11 +63,14 @@ class AsyncInbox:
             joined = await self._joined(connection)
             values = self._values(joined, [digest])
             if joined.dialect == "mysql":
-                return bool(await _marked(joined, [digest], values))
-            if await joined.count(statements.mark(joined.dialect, 1), values) == 1:
-                return True
-            await joined.count(statements.came_again(joined.dialect, 1), values)
-            return False
+                new = bool(await _marked(joined, [digest], values))
+            else:
+                new = await joined.count(statements.mark(joined.dialect, 1), values) == 1
+                if not new:
+                    await joined.count(statements.came_again(joined.dialect, 1), values)
+        if armed and new:
+            reached("after-mark")
+        return new
 
     async def first_many(self, connection: Any, message_ids: Iterable[Key]) -> list[bool]:
         """Whether each is new, in order, all in one statement; one that stands in the batch twice is new once."""
@@ -84,6 +88,8 @@ class AsyncInbox:
             if known and joined.dialect != "mysql":  # these rows are locked by now
                 again = statements.came_again(joined.dialect, len(known))
                 await joined.count(again, self._values(joined, known))
+        if armed and new:
+            reached("after-mark")
         answers = []
         for digest in digests:
             answers.append(digest in new)
@@ -169,6 +175,14 @@ class AsyncInbox:
     async def _look(self, joined: AsyncJoined) -> None:
         rows = await joined.execute(windows.READ, {"group": self.group})
         self._window.found(rows[0][0] if rows else None)
+
+
+@asynccontextmanager
+async def _announced(transaction: AbstractAsyncContextManager[Any]) -> AsyncIterator[Any]:
+    async with transaction as connection:
+        yield connection
+        reached("before-commit")
+    reached("after-commit")
 
 
 async def _marked(joined: AsyncJoined, digests: Sequence[bytes], values: dict[str, Any]) -> set[bytes]:

@@ -2,11 +2,12 @@
 """Inbox: the mark of a message, in the transaction that does its work."""
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Any
 
+from dupeproof.core.crashes import armed, reached
 from dupeproof.core.durations import Duration
 from dupeproof.core.lateness import Lateness, Tally, lateness_by_group
 from dupeproof.errors import ConfigError
@@ -54,7 +55,7 @@ class Inbox:
         """
         if self._opened is None:
             raise no_database()
-        return self._opened()
+        return _announced(self._opened())
 
     def first(self, connection: Any, message_id: Key) -> bool:
         """Whether the message is new; marks it if so, in one statement."""
@@ -63,11 +64,14 @@ class Inbox:
             joined = self._joined(connection)
             values = self._values(joined, [digest])
             if joined.dialect == "mysql":
-                return bool(_marked(joined, [digest], values))
-            if joined.count(statements.mark(joined.dialect, 1), values) == 1:
-                return True
-            joined.count(statements.came_again(joined.dialect, 1), values)
-            return False
+                new = bool(_marked(joined, [digest], values))
+            else:
+                new = joined.count(statements.mark(joined.dialect, 1), values) == 1
+                if not new:
+                    joined.count(statements.came_again(joined.dialect, 1), values)
+        if armed and new:
+            reached("after-mark")
+        return new
 
     def first_many(self, connection: Any, message_ids: Iterable[Key]) -> list[bool]:
         """Whether each is new, in order, all in one statement; one that stands in the batch twice is new once."""
@@ -85,6 +89,8 @@ class Inbox:
             if known and joined.dialect != "mysql":  # these rows are locked by now
                 again = statements.came_again(joined.dialect, len(known))
                 joined.count(again, self._values(joined, known))
+        if armed and new:
+            reached("after-mark")
         answers = []
         for digest in digests:
             answers.append(digest in new)
@@ -170,6 +176,14 @@ class Inbox:
     def _look(self, joined: Joined) -> None:
         rows = joined.execute(windows.READ, {"group": self.group})
         self._window.found(rows[0][0] if rows else None)
+
+
+@contextmanager
+def _announced(transaction: AbstractContextManager[Any]) -> Iterator[Any]:
+    with transaction as connection:
+        yield connection
+        reached("before-commit")
+    reached("after-commit")
 
 
 def _marked(joined: Joined, digests: Sequence[bytes], values: dict[str, Any]) -> set[bytes]:
