@@ -62,7 +62,11 @@ class Inbox:
         digest = self._digest(check_key(message_id))
         with _TRANSLATED:
             joined = self._joined(connection)
-            values = self._values(joined, [digest])
+            values = {
+                "group": self.group,
+                "window": self._window.milliseconds,
+                "key0": _parameter(joined, digest),
+            }
             if joined.dialect == "mysql":
                 new = bool(_marked(joined, [digest], values))
             else:
@@ -151,7 +155,8 @@ class Inbox:
     def purge(self, connection: Any, limit: int = 1_000) -> int:
         """Remove at most `limit` expired marks, of any group, in your transaction; how many went.
 
-        `dupeproof purge` and `Purger` do it in transactions of their own, beside everything else.
+        `dupeproof purge` and `Purger` do it in transactions of their own, beside everything else. Commit soon: other purges
+        may wait for what this one adds to the figures of `lateness`.
         """
         with _TRANSLATED:
             joined = join(connection)
@@ -170,7 +175,7 @@ class Inbox:
     def _values(self, joined: Joined, digests: Sequence[bytes]) -> dict[str, Any]:
         values: dict[str, Any] = {"group": self.group, "window": self._window.milliseconds}
         for n, digest in enumerate(digests):
-            values[f"key{n}"] = digest if joined.dialect == "sqlite" else digest.hex()
+            values[f"key{n}"] = _parameter(joined, digest)
         return values
 
     def _look(self, joined: Joined) -> None:
@@ -198,6 +203,10 @@ def _marked(joined: Joined, digests: Sequence[bytes], values: dict[str, Any]) ->
         statement = statements.mark(joined.dialect, len(digests), returning=True)
         rows = joined.execute(statement, values)
     return {bytes.fromhex(row[0].replace("-", "")) for row in rows}
+
+
+def _parameter(joined: Joined, digest: bytes) -> bytes | str:
+    return digest if joined.dialect == "sqlite" else digest.hex()
 
 
 def _inserted_in_mysql(joined: Joined, wanted: Any) -> bool:
