@@ -89,7 +89,8 @@ async def test_a_connection_that_was_lost_is_told(place):
 
 async def test_what_is_no_connection_is_refused_with_a_list_of_those_that_are():
     with pytest.raises(
-        ConfigError, match=r"sqlite3\.Connection, psycopg\.Connection, SQLAlchemy.*not of a str"
+        ConfigError,
+        match=r"sqlite3\.Connection, psycopg\.Connection, pymysql\.Connection, SQLAlchemy.*not of a str",
     ):
         Inbox("billing").first("postgresql://", "m-1")
     with pytest.raises(ConfigError, match=r"asyncpg\.Connection.*use the sync class"):
