@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 ARGS ?=
+JOBS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -40,8 +41,9 @@ demo: $(if $(wildcard $(DEV)),$(DEV),$(DEMO))
 bench: $(BENCH)
 	@$(BIN)/dupeproof bench $(ARGS)
 
+# Much of a test is waiting, for a lease or a server; JOBS=0 runs them one after the other.
 test: $(DEV)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(ARGS)
 
 test-fast: $(DEV)
 	@$(BIN)/python -m pytest --no-servers $(ARGS)

@@ -97,7 +97,11 @@ def test_unannotated_values_come_back_as_json_gives_them():
     assert once.run("k", lambda: None) == [1, {"2": "x"}]
 
 
-@pytest.mark.parametrize("value", [object(), math.nan, [1.0, math.inf], {"a": lambda: 1}, "\ud800"], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [object(), math.nan, [1.0, math.inf], {"a": lambda: 1}, "\ud800"],
+    ids=["object", "nan", "infinity", "function", "surrogate"],
+)
 def test_a_value_that_cannot_be_stored_is_given_once_and_never_costs_a_second_run(any_url, value):
     runs = []
 

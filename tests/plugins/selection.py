@@ -1,7 +1,11 @@
 """Know which server each test needs, whether it can be had, and what to do when it cannot."""
 
+import contextlib
+import fcntl
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -74,6 +78,8 @@ class Selection:
             )
 
 
+NEEDS = "servers"
+"""The property of a report that tells which servers its test needs, to whoever counts."""
 KEY = pytest.StashKey[Selection]()
 
 
@@ -103,6 +109,8 @@ def _origin(selection: Selection, name: str) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     selection = config.stash[KEY]
     selection.needs = {item.nodeid: needs_of(item) for item in items}
+    for item in items:
+        item.user_properties.append((NEEDS, sorted(selection.needs[item.nodeid])))
     if selection.no_servers:
         left = [item for item in items if selection.needs[item.nodeid]]
         for item in left:
@@ -121,9 +129,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     for name in sorted(wanted):
         if selection.given(name) is None:
             try:
-                install.ensure(name)
+                with one_at_a_time():
+                    install.ensure(name)
             except ServerMissing as error:
                 selection.missing[name] = str(error)
+
+
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Of the processes that share the tests: a package is not installed twice at once."""
+    with (Path(tempfile.gettempdir()) / f"dupeproof-install-{os.getuid()}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-from .selection import KEY, Selection
+from .selection import KEY, NEEDS, Selection
 
 EMBEDDED = "embedded"
 
@@ -27,7 +28,7 @@ class Summary:
         over = report.when == "call" or (report.when == "setup" and not report.passed)
         if not over:
             return
-        for name in self._selection.needs.get(report.nodeid) or {EMBEDDED}:
+        for name in dict(report.user_properties).get(NEEDS) or [EMBEDDED]:
             row = self.rows.setdefault(name, Row())
             if report.skipped and not hasattr(report, "wasxfail"):
                 text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -37,8 +38,18 @@ class Summary:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Whoever requires a server also minds a test that skipped itself."""
+        told = getattr(session.config, "workeroutput", None)
+        if told is not None:  # one of several processes that share the tests
+            told["versions"], told["deselected"] = self._selection.versions, self._selection.deselected
         if session.exitstatus == pytest.ExitCode.OK and self._broken():
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """What a process knew that nobody else does."""
+        told = getattr(node, "workeroutput", {})
+        self._selection.versions |= told.get("versions", {})
+        self._selection.deselected |= told.get("deselected", {})
 
     def _broken(self) -> list[str]:
         return [name for name, row in self.rows.items() if name in self._selection.required and row.left_out]
