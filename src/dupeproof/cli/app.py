@@ -6,6 +6,7 @@ import typer
 
 from dupeproof.cli.commands.bench import bench
 from dupeproof.cli.commands.demo import demo
+from dupeproof.cli.commands.doctor import doctor
 from dupeproof.cli.commands.forget import forget
 from dupeproof.cli.commands.outbox import outbox
 from dupeproof.cli.commands.purge import purge
@@ -63,6 +64,10 @@ app.command(
     rich_help_panel=THE_STORE,
     epilog="Example: [bold]dupeproof schema postgresql://owner@localhost/shop --apply[/]",
 )(schema)
+app.command(
+    rich_help_panel=THE_STORE,
+    epilog="Example: [bold]dupeproof doctor postgresql://app@localhost/shop --window 24h --redelivery 7d[/]",
+)(doctor)
 app.command(
     rich_help_panel=THE_STORE,
     epilog="Example: [bold]dupeproof stats redis://localhost:6379/0 --json[/]",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dupeproof.core.durations import describe
+from dupeproof.core.durations import about
 from dupeproof.doctor.findings import Finding, error, warning
 
 SLOW_MILLISECONDS = 20.0
@@ -38,9 +38,9 @@ def judge_windows(windows: dict[str, int], redelivery: int | None) -> Iterator[F
         if redelivery is not None and window < redelivery:
             yield error(
                 "window-too-short",
-                f"the window of {name} is {describe(window)}, and a message may come again for {describe(redelivery)}",
+                f"the window of {name} is {about(window)}, and a message may come again for {about(redelivery)}",
                 "a duplicate that comes after the window counts as new, and its effect happens twice",
-                f"make the window at least {describe(redelivery)}, or the broker's retention shorter",
+                f"make the window at least {about(redelivery)}, or the broker's retention shorter",
             )
 
 
@@ -48,7 +48,7 @@ def judge_purge(expired: int, oldest_seconds: float | None) -> Iterator[Finding]
     if oldest_seconds is not None and oldest_seconds > PURGE_BEHIND_SECONDS:
         yield warning(
             "purge-behind",
-            f"{expired:,} expired rows wait to be removed, the oldest for {describe(int(oldest_seconds * 1_000))}",
+            f"{expired:,} expired rows wait to be removed, the oldest for {about(int(oldest_seconds * 1_000))}",
             "nothing is wrong with the answers, but tables and indexes grow without end",
             "run `dupeproof purge URL --every 15m`, or a Purger inside your service",
         )
@@ -58,7 +58,7 @@ def judge_outbox(backlog: int, oldest: float | None, dead: int) -> Iterator[Find
     if oldest is not None and oldest > BACKLOG_SECONDS:
         yield warning(
             "outbox-backlog",
-            f"{backlog:,} messages wait in the outbox, the oldest for {describe(int(oldest * 1_000))}",
+            f"{backlog:,} messages wait in the outbox, the oldest for {about(int(oldest * 1_000))}",
             "they are not lost, but nobody publishes them, or not fast enough",
             "start a relay (`dupeproof relay --source URL --to …`), or another one; `dupeproof outbox status URL` shows more",
         )
