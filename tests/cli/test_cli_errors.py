@@ -19,6 +19,7 @@ COMMANDS = [
     "show",
     "stats",
     "version",
+    "windows",
 ]
 
 

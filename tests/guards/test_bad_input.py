@@ -106,7 +106,7 @@ def test_a_bad_option_is_refused_with_what_there_is(options, text):
 @pytest.mark.parametrize(
     ("url", "text"),
     [
-        ("mysql://localhost/db", "not a store URL"),
+        ("mysql://localhost/db", "hold inboxes and outboxes only"),
         ("dedup.db", "sqlite:///"),
         ("", "memory://"),
         ("sqlite://dedup.db", "sqlite:///file.db"),

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 
 import psycopg
 import pytest
@@ -9,6 +10,7 @@ from outbox_deliveries import wait_for
 
 from dupeproof import Relay
 from dupeproof.core.events import Kind
+from dupeproof.testing import Crashed, crash_at
 
 POINTS = [
     ("before publishing", 0),
@@ -159,3 +161,16 @@ def test_relays_beside_each_other_share_the_work_and_send_nothing_twice(box, del
         relay.send_signal(signal.SIGTERM)
     assert [relay.wait(30) for relay in relays] == [0, 0, 0]
     assert deliveries.by_key() == {f"k{key}": list(range(key, 300, 30)) for key in range(30)}
+
+
+def test_a_test_can_let_a_relay_die_between_publishing_and_marking(box, relay):
+    box.add("a1", "a2", key="a")
+    got = []
+    with relay(box.url, publisher=got.append, lease="1s") as running:
+        with pytest.raises(Crashed), crash_at("after-publish-before-mark"):
+            running.run_once()
+        assert box.waiting() == 2
+        give_up = time.monotonic() + 20
+        while box.waiting() and time.monotonic() < give_up:
+            running.run_once()
+    assert [message.json() for message in got] == ["a1", "a2", "a1", "a2"]

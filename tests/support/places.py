@@ -41,6 +41,17 @@ async def either(manager):
             yield value
 
 
+async def run_on(connection, statement):
+    """A plain statement without parameters, on any kind of connection or session."""
+    if hasattr(connection, "in_atomic_block"):  # Django's
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+        return
+    if isinstance(connection, Session | AsyncSession):
+        connection = await settled(connection.connection())
+    await settled(getattr(connection, "exec_driver_sql", connection.execute)(statement))
+
+
 def sqlite_path(url):
     return url.removeprefix("sqlite:///")
 

@@ -34,6 +34,7 @@ from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.results import DeadCall, Result
 from dupeproof.keys import content_id, fingerprint, new_id
 from dupeproof.outbox import Message, OutboxStatus
+from dupeproof.testing import crash_at, points, reached
 
 
 @dataclass
@@ -186,6 +187,7 @@ with inbox.transaction() as connection:
     assert_type(inbox.first_many(connection, ["m-1", 2]), list[bool])
     assert_type(inbox.insert_once(connection, "payments", {"id": 1}, key="id"), bool)
     assert_type(inbox.window(connection), timedelta)
+    assert_type(inbox.lateness(connection).suggested, int | None)
 
 
 async def use_inbox(async_inbox: AsyncInbox) -> None:
@@ -193,3 +195,8 @@ async def use_inbox(async_inbox: AsyncInbox) -> None:
         assert_type(await async_inbox.first(connection, "m-1"), bool)
         assert_type(await async_inbox.first_many(connection, ["m-1", 2]), list[bool])
         inbox.first(connection)  # type: ignore[call-arg]
+
+
+with crash_at("after-commit", 2, kill=False):
+    assert_type(reached("shop.charged"), None)
+assert_type(points(), dict[str, str])

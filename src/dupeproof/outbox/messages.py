@@ -1,5 +1,6 @@
 """A message on its way in, checked and turned into a row, and on its way out. Pure."""
 
+import math
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal
@@ -178,4 +179,4 @@ def _moment(not_before: object, delay: int | None) -> int | None:
         raise ConfigError("give delay= or not_before=, not both")
     if not isinstance(not_before, datetime) or not_before.tzinfo is None:
         raise ConfigError("not_before must be a datetime with a time zone, such as datetime.now(UTC) + …")
-    return int(not_before.timestamp() * 1_000)
+    return math.ceil(not_before.timestamp() * 1_000)

@@ -79,6 +79,7 @@ _BY_TEXT = {
     "released back to the pool": _gone,
     "consuming input failed": _gone,
     "Lost connection": _gone,
+    "An error occurred in the current transaction": _failed,  # Django's word, before it asks the database
 }
 """For errors that carry no code, when they are of a driver's own kind."""
 

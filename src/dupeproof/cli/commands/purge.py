@@ -24,7 +24,7 @@ def purge(
         str | None,
         typer.Option("--every", metavar="15m", help="Go on as a service, one pass every so often."),
     ] = None,
-    batch: Annotated[int, typer.Option("--batch", metavar="N", help="Rows per transaction.")] = 1_000,
+    batch: Annotated[int, typer.Option("--batch", metavar="N", help="Rows per transaction.")] = 5_000,
     as_json: AsJson = False,
 ) -> None:
     """Remove expired records and marks in small transactions. Nothing unexpired is ever removed.

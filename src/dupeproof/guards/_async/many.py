@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from dupeproof.core import outcomes
+from dupeproof.core.crashes import Crashed, armed, reached
 from dupeproof.core.policy import Policy
 from dupeproof.errors import ClaimLost, StoreUnavailable
 from dupeproof.guards._async.claims import AsyncClaim
@@ -38,6 +39,8 @@ class AsyncBatch:
         waiting = deque(place for place, claim in enumerate(self._claims) if claim.won)
         recorded = time.monotonic()
         try:
+            if armed and waiting:
+                reached("after-claim")
             while waiting:
                 await self._engine.heartbeat.catch_up()
                 place = waiting.popleft()
@@ -45,9 +48,15 @@ class AsyncBatch:
                     self.again.append(place)  # to somebody else, before it was begun
                     continue
                 await self._run_one(place, fn, items[place])
+                if armed:
+                    reached("after-effect")
                 if time.monotonic() - recorded > _LONGEST_UNRECORDED:
                     await self._record()
                     recorded = time.monotonic()
+        except Crashed:
+            for claim in self._claims:
+                claim.shut()  # the dead record nothing
+            raise
         except BaseException:
             # Interrupted. What has run is recorded, and what has not is handed back.
             try:
@@ -123,6 +132,8 @@ class AsyncBatch:
         finally:
             for claim in claims.values():
                 claim.shut()
+        if armed:
+            reached("after-finish")
         for (place, claim), (ours, stored) in zip(claims.items(), answers, strict=True):
             try:
                 claim.closed(ours, stored)

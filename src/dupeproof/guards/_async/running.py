@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from dupeproof.core.codecs import Codec
+from dupeproof.core.crashes import armed, reached
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
 from dupeproof.guards._async.claims import AsyncClaim
@@ -88,7 +89,11 @@ class AsyncRunner:
         if here is None or (owner := here.begin(digest, self._policy.terms, fingerprint)) is None:
             return await _perform(self._claim(key, digest, returns, fingerprint), fn, args, kwargs)
         try:
+            if armed:
+                reached("after-claim")
             value: R = await settle(fn(*args, **kwargs))
+            if armed:
+                reached("after-effect")
         except BaseException as exc:
             await self._continued(here, owner, key, digest, returns, fingerprint).leave(exc)
             raise
@@ -100,6 +105,8 @@ class AsyncRunner:
             stored = here.complete(digest, owner, self._policy.terms.window, data, self._codec.name)
         if not stored:
             await self._continued(here, owner, key, digest, returns, fingerprint).finish(value)
+        elif armed:
+            reached("after-finish")
         return value
 
     def _continued(

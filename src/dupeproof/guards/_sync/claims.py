@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from dupeproof.core import outcomes
 from dupeproof.core.codecs import Codec, Unstorable
+from dupeproof.core.crashes import Crashed, armed, reached
 from dupeproof.core.events import Event, Kind, logger, publish
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
@@ -126,6 +127,8 @@ class Claim:
         if engine.cache is not None and type(outcome) is outcomes.Done:
             engine.learn(request.key, drops)
         self.accept(outcome)
+        if armed and self.won:
+            self._at("after-claim")
 
     def begin(self) -> ClaimRequest:
         """What to ask the store; once."""
@@ -173,6 +176,8 @@ class Claim:
         """Store the value. Raises `ClaimLost` if the key went to someone else meanwhile."""
         if not self.guarded:
             return
+        if armed and self._open:
+            self._at("after-effect")
         change = self.closing(value)
         try:
             [(ours, stored)] = self._engine.finish([change])
@@ -183,6 +188,8 @@ class Claim:
         finally:
             self.shut()
         self.closed(ours, stored)
+        if armed:
+            reached("after-finish")
 
     def closing(self, value: Any) -> Finish:
         """What to tell the store of the value; from here on the heartbeat's opinion does not count."""
@@ -327,6 +334,13 @@ class Claim:
             raise ConfigError(
                 "this claim is not open: it was not won, or was finished, failed or released before"
             )
+
+    def _at(self, point: str) -> None:
+        try:
+            reached(point)
+        except Crashed:
+            self.shut()  # the dead renew nothing
+            raise
 
     def shut(self) -> None:
         """No longer to be kept alive, or closed a second time."""

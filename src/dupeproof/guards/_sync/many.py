@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from dupeproof.core import outcomes
+from dupeproof.core.crashes import Crashed, armed, reached
 from dupeproof.core.policy import Policy
 from dupeproof.errors import ClaimLost, StoreUnavailable
 from dupeproof.guards._sync.claims import Claim
@@ -39,6 +40,8 @@ class Batch:
         waiting = deque(place for place, claim in enumerate(self._claims) if claim.won)
         recorded = time.monotonic()
         try:
+            if armed and waiting:
+                reached("after-claim")
             while waiting:
                 self._engine.heartbeat.catch_up()
                 place = waiting.popleft()
@@ -46,9 +49,15 @@ class Batch:
                     self.again.append(place)  # to somebody else, before it was begun
                     continue
                 self._run_one(place, fn, items[place])
+                if armed:
+                    reached("after-effect")
                 if time.monotonic() - recorded > _LONGEST_UNRECORDED:
                     self._record()
                     recorded = time.monotonic()
+        except Crashed:
+            for claim in self._claims:
+                claim.shut()  # the dead record nothing
+            raise
         except BaseException:
             # Interrupted. What has run is recorded, and what has not is handed back.
             try:
@@ -122,6 +131,8 @@ class Batch:
         finally:
             for claim in claims.values():
                 claim.shut()
+        if armed:
+            reached("after-finish")
         for (place, claim), (ours, stored) in zip(claims.items(), answers, strict=True):
             try:
                 claim.closed(ours, stored)

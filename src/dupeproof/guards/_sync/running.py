@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from dupeproof.core.codecs import Codec
+from dupeproof.core.crashes import armed, reached
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
 from dupeproof.guards._sync.claims import Claim
@@ -89,7 +90,11 @@ class Runner:
         if here is None or (owner := here.begin(digest, self._policy.terms, fingerprint)) is None:
             return _perform(self._claim(key, digest, returns, fingerprint), fn, args, kwargs)
         try:
+            if armed:
+                reached("after-claim")
             value: R = settle(fn(*args, **kwargs))
+            if armed:
+                reached("after-effect")
         except BaseException as exc:
             self._continued(here, owner, key, digest, returns, fingerprint).leave(exc)
             raise
@@ -101,6 +106,8 @@ class Runner:
             stored = here.complete(digest, owner, self._policy.terms.window, data, self._codec.name)
         if not stored:
             self._continued(here, owner, key, digest, returns, fingerprint).finish(value)
+        elif armed:
+            reached("after-finish")
         return value
 
     def _continued(

@@ -1,11 +1,12 @@
 """AsyncInbox: the mark of a message, in the transaction that does its work."""
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from dupeproof.core.crashes import armed, reached
 from dupeproof.core.durations import Duration
 from dupeproof.core.lateness import Lateness, Tally, lateness_by_group
 from dupeproof.errors import ConfigError
@@ -53,20 +54,27 @@ class AsyncInbox:
         """
         if self._opened is None:
             raise no_database()
-        return self._opened()
+        return _announced(self._opened())
 
     async def first(self, connection: Any, message_id: Key) -> bool:
         """Whether the message is new; marks it if so, in one statement."""
         digest = self._digest(check_key(message_id))
         with _TRANSLATED:
             joined = await self._joined(connection)
-            values = self._values(joined, [digest])
+            values = {
+                "group": self.group,
+                "window": self._window.milliseconds,
+                "key0": _parameter(joined, digest),
+            }
             if joined.dialect == "mysql":
-                return bool(await _marked(joined, [digest], values))
-            if await joined.count(statements.mark(joined.dialect, 1), values) == 1:
-                return True
-            await joined.count(statements.came_again(joined.dialect, 1), values)
-            return False
+                new = bool(await _marked(joined, [digest], values))
+            else:
+                new = await joined.count(statements.mark(joined.dialect, 1), values) == 1
+                if not new:
+                    await joined.count(statements.came_again(joined.dialect, 1), values)
+        if armed and new:
+            reached("after-mark")
+        return new
 
     async def first_many(self, connection: Any, message_ids: Iterable[Key]) -> list[bool]:
         """Whether each is new, in order, all in one statement; one that stands in the batch twice is new once."""
@@ -84,6 +92,8 @@ class AsyncInbox:
             if known and joined.dialect != "mysql":  # these rows are locked by now
                 again = statements.came_again(joined.dialect, len(known))
                 await joined.count(again, self._values(joined, known))
+        if armed and new:
+            reached("after-mark")
         answers = []
         for digest in digests:
             answers.append(digest in new)
@@ -144,7 +154,8 @@ class AsyncInbox:
     async def purge(self, connection: Any, limit: int = 1_000) -> int:
         """Remove at most `limit` expired marks, of any group, in your transaction; how many went.
 
-        `dupeproof purge` and `Purger` do it in transactions of their own, beside everything else.
+        `dupeproof purge` and `Purger` do it in transactions of their own, beside everything else. Commit soon: other purges
+        may wait for what this one adds to the figures of `lateness`.
         """
         with _TRANSLATED:
             joined = await join_async(connection)
@@ -163,12 +174,20 @@ class AsyncInbox:
     def _values(self, joined: AsyncJoined, digests: Sequence[bytes]) -> dict[str, Any]:
         values: dict[str, Any] = {"group": self.group, "window": self._window.milliseconds}
         for n, digest in enumerate(digests):
-            values[f"key{n}"] = digest if joined.dialect == "sqlite" else digest.hex()
+            values[f"key{n}"] = _parameter(joined, digest)
         return values
 
     async def _look(self, joined: AsyncJoined) -> None:
         rows = await joined.execute(windows.READ, {"group": self.group})
         self._window.found(rows[0][0] if rows else None)
+
+
+@asynccontextmanager
+async def _announced(transaction: AbstractAsyncContextManager[Any]) -> AsyncIterator[Any]:
+    async with transaction as connection:
+        yield connection
+        reached("before-commit")
+    reached("after-commit")
 
 
 async def _marked(joined: AsyncJoined, digests: Sequence[bytes], values: dict[str, Any]) -> set[bytes]:
@@ -183,6 +202,10 @@ async def _marked(joined: AsyncJoined, digests: Sequence[bytes], values: dict[st
         statement = statements.mark(joined.dialect, len(digests), returning=True)
         rows = await joined.execute(statement, values)
     return {bytes.fromhex(row[0].replace("-", "")) for row in rows}
+
+
+def _parameter(joined: AsyncJoined, digest: bytes) -> bytes | str:
+    return digest if joined.dialect == "sqlite" else digest.hex()
 
 
 async def _inserted_in_mysql(joined: AsyncJoined, wanted: Any) -> bool:

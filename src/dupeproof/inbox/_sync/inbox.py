@@ -2,11 +2,12 @@
 """Inbox: the mark of a message, in the transaction that does its work."""
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Any
 
+from dupeproof.core.crashes import armed, reached
 from dupeproof.core.durations import Duration
 from dupeproof.core.lateness import Lateness, Tally, lateness_by_group
 from dupeproof.errors import ConfigError
@@ -54,20 +55,27 @@ class Inbox:
         """
         if self._opened is None:
             raise no_database()
-        return self._opened()
+        return _announced(self._opened())
 
     def first(self, connection: Any, message_id: Key) -> bool:
         """Whether the message is new; marks it if so, in one statement."""
         digest = self._digest(check_key(message_id))
         with _TRANSLATED:
             joined = self._joined(connection)
-            values = self._values(joined, [digest])
+            values = {
+                "group": self.group,
+                "window": self._window.milliseconds,
+                "key0": _parameter(joined, digest),
+            }
             if joined.dialect == "mysql":
-                return bool(_marked(joined, [digest], values))
-            if joined.count(statements.mark(joined.dialect, 1), values) == 1:
-                return True
-            joined.count(statements.came_again(joined.dialect, 1), values)
-            return False
+                new = bool(_marked(joined, [digest], values))
+            else:
+                new = joined.count(statements.mark(joined.dialect, 1), values) == 1
+                if not new:
+                    joined.count(statements.came_again(joined.dialect, 1), values)
+        if armed and new:
+            reached("after-mark")
+        return new
 
     def first_many(self, connection: Any, message_ids: Iterable[Key]) -> list[bool]:
         """Whether each is new, in order, all in one statement; one that stands in the batch twice is new once."""
@@ -85,6 +93,8 @@ class Inbox:
             if known and joined.dialect != "mysql":  # these rows are locked by now
                 again = statements.came_again(joined.dialect, len(known))
                 joined.count(again, self._values(joined, known))
+        if armed and new:
+            reached("after-mark")
         answers = []
         for digest in digests:
             answers.append(digest in new)
@@ -145,7 +155,8 @@ class Inbox:
     def purge(self, connection: Any, limit: int = 1_000) -> int:
         """Remove at most `limit` expired marks, of any group, in your transaction; how many went.
 
-        `dupeproof purge` and `Purger` do it in transactions of their own, beside everything else.
+        `dupeproof purge` and `Purger` do it in transactions of their own, beside everything else. Commit soon: other purges
+        may wait for what this one adds to the figures of `lateness`.
         """
         with _TRANSLATED:
             joined = join(connection)
@@ -164,12 +175,20 @@ class Inbox:
     def _values(self, joined: Joined, digests: Sequence[bytes]) -> dict[str, Any]:
         values: dict[str, Any] = {"group": self.group, "window": self._window.milliseconds}
         for n, digest in enumerate(digests):
-            values[f"key{n}"] = digest if joined.dialect == "sqlite" else digest.hex()
+            values[f"key{n}"] = _parameter(joined, digest)
         return values
 
     def _look(self, joined: Joined) -> None:
         rows = joined.execute(windows.READ, {"group": self.group})
         self._window.found(rows[0][0] if rows else None)
+
+
+@contextmanager
+def _announced(transaction: AbstractContextManager[Any]) -> Iterator[Any]:
+    with transaction as connection:
+        yield connection
+        reached("before-commit")
+    reached("after-commit")
 
 
 def _marked(joined: Joined, digests: Sequence[bytes], values: dict[str, Any]) -> set[bytes]:
@@ -184,6 +203,10 @@ def _marked(joined: Joined, digests: Sequence[bytes], values: dict[str, Any]) ->
         statement = statements.mark(joined.dialect, len(digests), returning=True)
         rows = joined.execute(statement, values)
     return {bytes.fromhex(row[0].replace("-", "")) for row in rows}
+
+
+def _parameter(joined: Joined, digest: bytes) -> bytes | str:
+    return digest if joined.dialect == "sqlite" else digest.hex()
 
 
 def _inserted_in_mysql(joined: Joined, wanted: Any) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
+from dupeproof.core.crashes import armed, reached
 from dupeproof.core.durations import Duration
 from dupeproof.core.events import Event, Kind, Listener, logger, publish
 from dupeproof.core.tokens import new_token
@@ -169,6 +170,8 @@ class Relay:
             results = self._publisher.publish_until(messages, time_is_up)
         except Exception as exc:  # noqa: BLE001 - whatever it raises, the messages are there for another try
             results = [publisher_down(exc) for _ in messages]
+        if armed:
+            reached("after-publish-before-mark")
         sent = self._settle(token, messages, results)
         down = next((each for each in results if isinstance(each, PublisherDown)), None)
         if down is not None:

@@ -7,6 +7,8 @@ from dupeproof.sql.faults import table_missing
 from dupeproof.stores._async.purging import purge_inbox
 
 _TRANSLATED = Translated(table_missing("dupeproof_inbox", "inbox"))
+_ONLY_ROWS = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+"""By default the gaps between rows are locked too, and the last one is where all new marks belong."""
 _COUNT = "SELECT COALESCE(SUM(expires_at > UTC_TIMESTAMP(3)), 0), count(*) FROM dupeproof_inbox"
 _SIZE = (
     "SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables"
@@ -23,7 +25,9 @@ class AsyncMySQLTables:
     async def purge(self, limit: int) -> int:
         with _TRANSLATED:
             async with self._opened() as connection:
-                return await purge_inbox(await join_async(connection), limit)
+                joined = await join_async(connection)
+                await joined.execute(_ONLY_ROWS)
+                return await purge_inbox(joined, limit)
 
     async def stats(self) -> Stats:
         with _TRANSLATED:

@@ -8,6 +8,8 @@ from dupeproof.sql.faults import table_missing
 from dupeproof.stores._sync.purging import purge_inbox
 
 _TRANSLATED = Translated(table_missing("dupeproof_inbox", "inbox"))
+_ONLY_ROWS = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+"""By default the gaps between rows are locked too, and the last one is where all new marks belong."""
 _COUNT = "SELECT COALESCE(SUM(expires_at > UTC_TIMESTAMP(3)), 0), count(*) FROM dupeproof_inbox"
 _SIZE = (
     "SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables"
@@ -24,7 +26,9 @@ class MySQLTables:
     def purge(self, limit: int) -> int:
         with _TRANSLATED:
             with self._opened() as connection:
-                return purge_inbox(join(connection), limit)
+                joined = join(connection)
+                joined.execute(_ONLY_ROWS)
+                return purge_inbox(joined, limit)
 
     def stats(self) -> Stats:
         with _TRANSLATED:

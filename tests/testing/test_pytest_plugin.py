@@ -1,0 +1,60 @@
+"""The fixtures for users, as the README shows them, in a pytest run of their own."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+EXAMPLE = next(
+    block
+    for block in re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    if "conftest" in block
+)
+TWICE = """
+import psycopg
+import pytest
+from dupeproof import Once
+
+@pytest.mark.parametrize("turn", [1, 2])
+def test_each_test_begins_with_nothing(turn, dupeproof_postgres, dupeproof_redis):
+    with psycopg.connect(dupeproof_postgres) as connection:
+        connection.execute("CREATE TABLE mine (id integer)")
+    with Once(dupeproof_redis) as once:
+        assert once.seen("m-1") is False
+"""
+
+
+def run(folder, test, *options):
+    (folder / "conftest.py").write_text('pytest_plugins = ["dupeproof.testing.pytest_plugin"]\n')
+    (folder / "test_own.py").write_text(test)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        folder,
+        *options,
+        folder,
+    ]
+    return subprocess.run(command, cwd=folder, env=os.environ, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.server("postgres", "redis")
+@pytest.mark.parametrize("test", [EXAMPLE, TWICE], ids=["readme", "twice"])
+def test_a_users_tests_run_on_servers_of_their_own(tmp_path, test):
+    ran = run(tmp_path, test)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "2 passed" in ran.stdout
+
+
+def test_nothing_is_started_for_tests_that_ask_for_nothing(tmp_path):
+    ran = run(tmp_path, "def test_nothing(tmp_path): pass\n", "--setup-show")
+    assert "SETUP    F tmp_path" in ran.stdout
+    assert "dupeproof_" not in ran.stdout
