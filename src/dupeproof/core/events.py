@@ -30,6 +30,8 @@ class Kind(StrEnum):
     SENT = "sent"
     SENT_AGAIN = "sent_again"
     BACKLOG = "backlog"
+    STORE_CALL = "store_call"
+    """A batch was sent to a store; `name` is the verb. Told only to listeners that have `wants_store_calls`."""
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -45,6 +47,11 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 Listener = Callable[[Event], object]
+
+
+def store_observers(listeners: Sequence[Listener]) -> list[Listener]:
+    """Those who want to know of every call to a store, as metrics do."""
+    return [each for each in listeners if getattr(each, "wants_store_calls", False)]
 
 
 def publish(listeners: Sequence[Listener], event: Event) -> None:
