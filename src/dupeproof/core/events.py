@@ -54,6 +54,33 @@ def store_observers(listeners: Sequence[Listener]) -> list[Listener]:
     return [each for each in listeners if getattr(each, "wants_store_calls", False)]
 
 
+class Teller:
+    """Tells of one kind of event, where it happens often: listeners that only count need no event for that."""
+
+    __slots__ = ("_kind", "_listeners", "_name", "_namespace", "bumps")
+
+    def __init__(self, listeners: Sequence[Listener], kind: Kind, namespace: str, name: str) -> None:
+        counting = [each for each in listeners if hasattr(each, "counter")]
+        self.bumps = [each.counter(kind, namespace, name) for each in counting]
+        self._listeners = [each for each in listeners if each not in counting]
+        self._kind = kind
+        self._namespace = namespace
+        self._name = name
+
+    def __call__(self, key: bytes, attempt: int) -> None:
+        for bump in self.bumps:
+            bump()
+        if self._listeners:
+            event = Event(
+                kind=self._kind,
+                namespace=self._namespace,
+                name=self._name,
+                key=key.hex()[:12],
+                attempt=attempt,
+            )
+            publish(self._listeners, event)
+
+
 def publish(listeners: Sequence[Listener], event: Event) -> None:
     for listener in listeners:
         try:

@@ -1,11 +1,12 @@
 """Events as OpenTelemetry metrics, and replays whose span leads to the first run."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from dupeproof.core.codecs import Codec, JsonCodec, origin_of, with_origin
 from dupeproof.core.events import Event, Kind
 from dupeproof.errors import ConfigError
-from dupeproof.metrics.labels import MOST, FewLabels
+from dupeproof.metrics.counting import MOST, Tallies
 
 try:
     from opentelemetry import metrics, trace
@@ -26,9 +27,10 @@ class OpenTelemetryListener:
 
     def __init__(self, provider: metrics.MeterProvider | None = None, *, most_labels: int = MOST) -> None:
         meter = (provider or metrics.get_meter_provider()).get_meter(_SCOPE)
-        self._labels = FewLabels(most_labels)
-        self._events = meter.create_counter(
-            "dupeproof.events", description="What happened to keys and messages."
+        self._tallies = Tallies(most_labels)
+        self.counter = self._tallies.counter
+        meter.create_observable_counter(
+            "dupeproof.events", [self._observed], description="What happened to keys and messages."
         )
         self._seconds = meter.create_histogram("dupeproof.store.duration", unit="s")
         self._sizes = meter.create_histogram("dupeproof.store.batch_size", unit="{key}")
@@ -39,22 +41,25 @@ class OpenTelemetryListener:
 
     def __call__(self, event: Event) -> None:
         seconds = event.seconds or 0.0
-        if event.kind is Kind.STORE_CALL:
-            verb = {"verb": event.name}
-            self._seconds.record(seconds, verb)
-            self._sizes.record(event.count, verb)
-            return
-        namespace, name = self._labels(event.namespace, event.name)
-        labels = {"kind": str(event.kind), "namespace": namespace, "name": name}
-        self._events.add(event.count if event.kind is not Kind.BACKLOG else 1, labels)
         match event.kind:
+            case Kind.STORE_CALL:
+                verb = {"verb": event.name}
+                self._seconds.record(seconds, verb)
+                self._sizes.record(event.count, verb)
+                return
             case Kind.BACKLOG:
                 self._backlog.set(event.count)
                 self._oldest.set(seconds)
+                return
             case Kind.SENT:
                 self._lag.record(seconds)
             case Kind.PURGED:
                 self._purge.set(seconds)
+        self._tallies.add(event)
+
+    def _observed(self, _: metrics.CallbackOptions) -> Iterator[metrics.Observation]:
+        for (kind, namespace, name), count in self._tallies.read().items():
+            yield metrics.Observation(count, {"kind": kind, "namespace": namespace, "name": name})
 
 
 class TracedCodec:

@@ -1,13 +1,16 @@
 """Events as Prometheus metrics."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from dupeproof.core.events import Event, Kind
 from dupeproof.errors import ConfigError
-from dupeproof.metrics.labels import MOST, FewLabels
+from dupeproof.metrics.counting import MOST, Tallies
 
 try:
-    from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+    from prometheus_client import REGISTRY, CollectorRegistry, Gauge, Histogram
+    from prometheus_client.core import CounterMetricFamily, Metric
+    from prometheus_client.registry import Collector
 except ModuleNotFoundError as exc:
     raise ConfigError(
         'dupeproof.metrics.prometheus needs prometheus-client; run: pip install "dupeproof[metrics]"'
@@ -17,7 +20,7 @@ _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
-class PrometheusListener:
+class PrometheusListener(Collector):
     """Counts every event; times calls to stores; tells how much waits in an outbox, and how far behind a purge is.
 
     dupeproof_events_total{kind,namespace,name}   won, replayed, busy, mismatch, lost, held, dead, seen, fresh, …
@@ -34,11 +37,10 @@ class PrometheusListener:
     def __init__(
         self, registry: CollectorRegistry = REGISTRY, *, prefix: str = "dupeproof", most_labels: int = MOST
     ) -> None:
-        self._labels = FewLabels(most_labels)
+        self._tallies = Tallies(most_labels)
+        self.counter = self._tallies.counter
+        self._prefix = prefix
         given: dict[str, Any] = {"registry": registry}
-        self._events = Counter(
-            f"{prefix}_events", "What happened to keys and messages.", ["kind", "namespace", "name"], **given
-        )
         self._seconds = Histogram(
             f"{prefix}_store_seconds", "How long a batch took.", ["verb"], buckets=_SECONDS, **given
         )
@@ -51,40 +53,39 @@ class PrometheusListener:
             f"{prefix}_outbox_lag_seconds", "From added to published, the longest of a batch.", **given
         )
         self._purge = Gauge(f"{prefix}_purge_seconds", "How long the last purge took.", **given)
-        self._children: dict[tuple[str, str, str], Counter] = {}
         self._verbs: dict[str, tuple[Histogram, Histogram]] = {}
+        registry.register(self)
 
     def __call__(self, event: Event) -> None:
-        kind = event.kind
-        if kind is Kind.STORE_CALL:
+        if event.kind is Kind.STORE_CALL:
             seconds, sizes = self._verbs.get(event.name) or self._verb(event.name)
             seconds.observe(event.seconds or 0.0)
             sizes.observe(event.count)
             return
-        child = self._children.get((kind, event.namespace, event.name))
-        if child is None:
-            child = self._child(event)
-        child.inc(event.count if kind is not Kind.BACKLOG else 1)
-        if event.seconds is not None or kind is Kind.BACKLOG:
-            self._measure(event)
+        if event.kind is Kind.BACKLOG:
+            self._backlog.set(event.count)
+            self._oldest.set(event.seconds or 0.0)
+            return
+        self._tallies.add(event)
+        if event.kind is Kind.SENT:
+            self._lag.observe(event.seconds or 0.0)
+        elif event.kind is Kind.PURGED:
+            self._purge.set(event.seconds or 0.0)
 
-    def _child(self, event: Event) -> Counter:
-        namespace, name = self._labels(event.namespace, event.name)
-        child = self._events.labels(event.kind, namespace, name)
-        if (namespace, name) == (event.namespace, event.name):
-            self._children[event.kind, namespace, name] = child
-        return child
+    def collect(self) -> Iterator[Metric]:
+        """What was counted, when the registry is read."""
+        counts = CounterMetricFamily(
+            f"{self._prefix}_events",
+            "What happened to keys and messages.",
+            labels=["kind", "namespace", "name"],
+        )
+        for labels, count in sorted(self._tallies.read().items()):
+            counts.add_metric(labels, count)
+        yield counts
+
+    def describe(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(f"{self._prefix}_events", "What happened to keys and messages.")
 
     def _verb(self, verb: str) -> tuple[Histogram, Histogram]:
         pair = self._verbs[verb] = self._seconds.labels(verb), self._sizes.labels(verb)
         return pair
-
-    def _measure(self, event: Event) -> None:
-        match event.kind:
-            case Kind.BACKLOG:
-                self._backlog.set(event.count)
-                self._oldest.set(event.seconds or 0.0)
-            case Kind.SENT:
-                self._lag.observe(event.seconds or 0.0)
-            case Kind.PURGED:
-                self._purge.set(event.seconds or 0.0)
