@@ -9,6 +9,7 @@ from dupeproof.cli.commands.demo import demo
 from dupeproof.cli.commands.doctor import doctor
 from dupeproof.cli.commands.forget import forget
 from dupeproof.cli.commands.outbox import outbox
+from dupeproof.cli.commands.plan import plan
 from dupeproof.cli.commands.purge import purge
 from dupeproof.cli.commands.relay import relay
 from dupeproof.cli.commands.resolve import resolve
@@ -42,6 +43,10 @@ app.command(
     rich_help_panel=TRY_IT,
     epilog="Example: [bold]dupeproof bench --quick --only redis,memory --out out[/]",
 )(bench)
+app.command(
+    rich_help_panel=TRY_IT,
+    epilog="Example: [bold]dupeproof plan --rate 50000/s --window 24h --result-size 500[/]",
+)(plan)
 app.command(rich_help_panel=TRY_IT, epilog="Example: [bold]dupeproof version[/]")(version)
 app.command(
     rich_help_panel=A_KEY,
