@@ -34,6 +34,8 @@ SUBSTITUTIONS = [
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"^import asyncio$", "import time"),
     (r"\baclose\b", "close"),
+    (r"\baread\b", "read"),
+    (r"\bhandle_async_request\b", "handle_request"),
 ]
 
 

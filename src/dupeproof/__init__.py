@@ -14,11 +14,16 @@ from dupeproof.errors import (
     RetryTransaction,
     SequenceRefused,
     StoreUnavailable,
+    TokenContextMismatch,
     TokenError,
+    TokenExpired,
+    TokenForged,
+    TokenUsed,
 )
 from dupeproof.guards import AsyncCooldown, AsyncOnce, Cooldown, Once
 from dupeproof.inbox import AsyncInbox, Inbox
 from dupeproof.outbox import AsyncOutbox, AsyncRelay, Outbox, Relay
+from dupeproof.tokens import AsyncOneTimeTokens, OneTimeTokens
 
 __version__ = "0.1.0"
 
@@ -26,6 +31,7 @@ __all__ = [
     "AsyncCooldown",
     "AsyncInbox",
     "AsyncOnce",
+    "AsyncOneTimeTokens",
     "AsyncOutbox",
     "AsyncRelay",
     "Busy",
@@ -41,11 +47,16 @@ __all__ = [
     "KeyReused",
     "NotReplayable",
     "Once",
+    "OneTimeTokens",
     "Outbox",
     "Relay",
     "RetryTransaction",
     "SequenceRefused",
     "StoreUnavailable",
+    "TokenContextMismatch",
     "TokenError",
+    "TokenExpired",
+    "TokenForged",
+    "TokenUsed",
     "__version__",
 ]

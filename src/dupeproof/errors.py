@@ -68,3 +68,19 @@ class StoreUnavailable(DupeproofError):
 
 class TokenError(DupeproofError):
     """Base of the one-time token errors."""
+
+
+class TokenForged(TokenError):
+    """Nobody with the secret made this token."""
+
+
+class TokenExpired(TokenError):
+    """Its time is over."""
+
+
+class TokenUsed(TokenError):
+    """It was used before."""
+
+
+class TokenContextMismatch(TokenError):
+    """It was made for something else, and is still good for that."""

@@ -50,12 +50,12 @@ def test_a_replay_of_what_somebody_else_finished_asks_the_first_time():
 
 async def test_it_works_for_tasks():
     store = Counting()
-    once = AsyncOnce(AsyncMemoryStore(store), cache=10, events=[lambda event: None])
+    once = AsyncOnce(AsyncMemoryStore(store), cache=10)
 
     async def work():
         return 7
 
-    assert await once.run("k", work) == 7
+    assert (await once.attempt("k", work)).value == 7
     asked = store.asked
     assert await once.run("k", work) == 7
     assert store.asked == asked

@@ -6,8 +6,10 @@ import typer
 
 from dupeproof.cli.commands.bench import bench
 from dupeproof.cli.commands.demo import demo
+from dupeproof.cli.commands.doctor import doctor
 from dupeproof.cli.commands.forget import forget
 from dupeproof.cli.commands.outbox import outbox
+from dupeproof.cli.commands.plan import plan
 from dupeproof.cli.commands.purge import purge
 from dupeproof.cli.commands.relay import relay
 from dupeproof.cli.commands.resolve import resolve
@@ -41,6 +43,10 @@ app.command(
     rich_help_panel=TRY_IT,
     epilog="Example: [bold]dupeproof bench --quick --only redis,memory --out out[/]",
 )(bench)
+app.command(
+    rich_help_panel=TRY_IT,
+    epilog="Example: [bold]dupeproof plan --rate 50000/s --window 24h --result-size 500[/]",
+)(plan)
 app.command(rich_help_panel=TRY_IT, epilog="Example: [bold]dupeproof version[/]")(version)
 app.command(
     rich_help_panel=A_KEY,
@@ -63,6 +69,10 @@ app.command(
     rich_help_panel=THE_STORE,
     epilog="Example: [bold]dupeproof schema postgresql://owner@localhost/shop --apply[/]",
 )(schema)
+app.command(
+    rich_help_panel=THE_STORE,
+    epilog="Example: [bold]dupeproof doctor postgresql://app@localhost/shop --window 24h --redelivery 7d[/]",
+)(doctor)
 app.command(
     rich_help_panel=THE_STORE,
     epilog="Example: [bold]dupeproof stats redis://localhost:6379/0 --json[/]",

@@ -15,6 +15,8 @@ from msgspec import inspect
 from dupeproof.errors import ConfigError
 
 _PLAIN = (int, str, bool, float, type(None))
+_ORIGIN = b"\x1e"
+"""No JSON text begins with it."""
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
@@ -61,6 +63,8 @@ class JsonCodec:
         return data
 
     def decode(self, data: bytes, returns: Any) -> Any:
+        if data.startswith(_ORIGIN):
+            data = origin_of(data)[1]
         try:
             return self._decoder(returns).decode(data)
         except Exception as exc:  # validators and __post_init__ of the user's types may raise anything
@@ -101,6 +105,19 @@ class JsonCodec:
         except KeyError:
             decoder = self._decoders[returns] = msgspec.json.Decoder(returns, dec_hook=_from_builtin)
             return decoder
+
+
+def with_origin(origin: str, data: bytes) -> bytes:
+    """A value together with where it came from, as those who trace want to know; others read past it."""
+    return b"%b%b\n%b" % (_ORIGIN, origin.encode(), data)
+
+
+def origin_of(data: bytes) -> tuple[str, bytes]:
+    """Where the value came from, or nothing, and the value."""
+    if not data.startswith(_ORIGIN):
+        return "", data
+    origin, _, rest = data[1:].partition(b"\n")
+    return origin.decode("ascii", "replace"), rest
 
 
 def _equal(one: Any, other: Any) -> bool:

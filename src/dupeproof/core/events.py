@@ -30,6 +30,8 @@ class Kind(StrEnum):
     SENT = "sent"
     SENT_AGAIN = "sent_again"
     BACKLOG = "backlog"
+    STORE_CALL = "store_call"
+    """A batch was sent to a store; `name` is the verb. Told only to listeners that have `wants_store_calls`."""
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -45,6 +47,38 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 Listener = Callable[[Event], object]
+
+
+def store_observers(listeners: Sequence[Listener]) -> list[Listener]:
+    """Those who want to know of every call to a store, as metrics do."""
+    return [each for each in listeners if getattr(each, "wants_store_calls", False)]
+
+
+class Teller:
+    """Tells of one kind of event, where it happens often: listeners that only count need no event for that."""
+
+    __slots__ = ("_kind", "_listeners", "_name", "_namespace", "bumps")
+
+    def __init__(self, listeners: Sequence[Listener], kind: Kind, namespace: str, name: str) -> None:
+        counting = [each for each in listeners if hasattr(each, "counter")]
+        self.bumps = [each.counter(kind, namespace, name) for each in counting]
+        self._listeners = [each for each in listeners if each not in counting]
+        self._kind = kind
+        self._namespace = namespace
+        self._name = name
+
+    def __call__(self, key: bytes, attempt: int) -> None:
+        for bump in self.bumps:
+            bump()
+        if self._listeners:
+            event = Event(
+                kind=self._kind,
+                namespace=self._namespace,
+                name=self._name,
+                key=key.hex()[:12],
+                attempt=attempt,
+            )
+            publish(self._listeners, event)
 
 
 def publish(listeners: Sequence[Listener], event: Event) -> None:

@@ -2,19 +2,22 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dupeproof.core.events import Listener
 from dupeproof.core.protocols import AsyncPurgeable, AsyncStore, Purgeable, Store
 from dupeproof.errors import ConfigError
 from dupeproof.sql.databases import is_mysql
 from dupeproof.stores._async.coalescing import AsyncCoalescingStore
+from dupeproof.stores._async.observed import AsyncObservedStore
 from dupeproof.stores._async.tiered import AsyncTieredStore
 from dupeproof.stores._sync.coalescing import CoalescingStore
+from dupeproof.stores._sync.observed import ObservedStore
 from dupeproof.stores._sync.tiered import TieredStore
 from dupeproof.stores.urls import parse_url, redact
 
@@ -32,6 +35,8 @@ class Backend(Struct, frozen=True):
     Not on a cluster, where one node that is slow or gone would hold up the keys of all others."""
     coalesces_tasks: bool = False
     """The same for tasks. On Redis their commands share a connection and leave together already."""
+    is_elsewhere: bool = True
+    """Whether a call leaves the memory of the process, and so is worth timing."""
 
 
 _REDIS = Backend("dupeproof.stores.redis", driver="redis", extra="redis", coalesces_threads=True)
@@ -45,7 +50,7 @@ _POSTGRES = Backend(
 )
 
 BACKENDS: dict[str, Backend] = {
-    "memory": Backend("dupeproof.stores.memory"),
+    "memory": Backend("dupeproof.stores.memory", is_elsewhere=False),
     "sqlite": Backend("dupeproof.stores.sqlite", coalesces_threads=True, coalesces_tasks=True),
     "redis": _REDIS,
     "rediss": _REDIS,
@@ -58,21 +63,27 @@ BACKENDS: dict[str, Backend] = {
 }
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str, observers: Sequence[Listener] = ()) -> Store:
     """The sync store for a URL. Nothing is connected yet; that happens on first use."""
     if tiers := _tiers(url):
-        return TieredStore(open_store(tiers[0]), open_store(tiers[1]))  # type: ignore[arg-type]
+        fast, durable = (open_store(tier, observers) for tier in tiers)
+        return TieredStore(fast, durable)  # type: ignore[arg-type]
     backend = _backend(url)
     store = _module(backend, url).open_sync(parse_url(url))
+    if observers and backend.is_elsewhere:
+        store = ObservedStore(store, observers)
     return CoalescingStore(store) if backend.coalesces_threads else store
 
 
-def open_async_store(url: str) -> AsyncStore:
+def open_async_store(url: str, observers: Sequence[Listener] = ()) -> AsyncStore:
     """The async store for a URL. Needs no running loop."""
     if tiers := _tiers(url):
-        return AsyncTieredStore(open_async_store(tiers[0]), open_async_store(tiers[1]))  # type: ignore[arg-type]
+        fast, durable = (open_async_store(tier, observers) for tier in tiers)
+        return AsyncTieredStore(fast, durable)  # type: ignore[arg-type]
     backend = _backend(url)
     store = _module(backend, url).open_async(parse_url(url))
+    if observers and backend.is_elsewhere:
+        store = AsyncObservedStore(store, observers)
     return AsyncCoalescingStore(store) if backend.coalesces_tasks else store
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from dupeproof.core import outcomes
 from dupeproof.core.codecs import Codec, Unstorable
 from dupeproof.core.crashes import Crashed, armed, reached
-from dupeproof.core.events import Event, Kind, logger, publish
+from dupeproof.core.events import Kind, logger
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release, Renew
@@ -349,14 +349,8 @@ class AsyncClaim:
 
     def _publish(self, kind: Kind) -> None:
         if self._engine.listeners:
-            event = Event(
-                kind=kind,
-                namespace=self._policy.terms.namespace,
-                name=self._name,
-                key=self._request.key.hex()[:12],
-                attempt=self.attempt,
-            )
-            publish(self._engine.listeners, event)
+            tell = self._engine.teller(kind, self._policy.terms.namespace, self._name)
+            tell(self._request.key, self.attempt)
 
     def _title(self) -> str:
         return f"key {self._request.key.hex()[:12]}… of {self._policy.terms.namespace}"

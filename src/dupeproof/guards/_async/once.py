@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from dupeproof.core.codecs import Codec, JsonCodec, Unstorable
 from dupeproof.core.durations import Duration
-from dupeproof.core.events import Event, Kind, Listener, publish
+from dupeproof.core.events import Event, Kind, Listener, publish, store_observers
 from dupeproof.core.policy import OnAbandoned, OnBusy, OnStoreDown, make_policy
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.core.records import Finish, Health, Release, Stats
@@ -84,9 +84,11 @@ class AsyncOnce:
         self._codec: Codec = JsonCodec() if codec is None else codec
         self._returns = KnownReturns(self._codec, is_async=IS_ASYNC)
         self._digest = key_digest(namespace)
-        self._store = resolve_store(store, open_async_store, is_async=IS_ASYNC)
+        listeners = tuple(events)
+        opener = functools.partial(open_async_store, observers=store_observers(listeners))
+        self._store = resolve_store(store, opener, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
-        self._engine = AsyncEngine(self._store, events, on_dead, make_cache(cache, cache_for))
+        self._engine = AsyncEngine(self._store, listeners, on_dead, make_cache(cache, cache_for))
         self._marking = AsyncMarking(self._store, self._policy, self._engine.listeners)
         self._runner = AsyncRunner(self._engine, self._policy, self._digest, self._codec)
         quicken(self, self._marking)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from dupeproof.core.codecs import Codec
 from dupeproof.core.crashes import armed, reached
+from dupeproof.core.events import Kind
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
 from dupeproof.guards._sync.claims import Claim
@@ -35,8 +36,11 @@ class Runner:
         self._digest = digest
         self._codec = codec
         self._name = name
-        # Listeners are told of every step; a call that owns its claim by itself has fewer than there are to tell.
-        self._here: RunsHere | None = None if engine.listeners else own_ability(engine.store, RunsHere)  # type: ignore[type-abstract]
+        self._here: RunsHere | None = own_ability(engine.store, RunsHere)  # type: ignore[type-abstract]
+        self._won, self._finished = (
+            engine.teller(kind, policy.terms.namespace, name) if engine.listeners else None
+            for kind in (Kind.WON, Kind.FINISHED)
+        )
 
     def claim(self, key: str, returns: Any, fingerprint: bytes) -> Claim:
         return self._claim(key, self._digest(key), returns, fingerprint)
@@ -89,6 +93,8 @@ class Runner:
         here = self._here
         if here is None or (owner := here.begin(digest, self._policy.terms, fingerprint)) is None:
             return _perform(self._claim(key, digest, returns, fingerprint), fn, args, kwargs)
+        if self._won is not None:
+            self._won(digest, 1)
         try:
             if armed:
                 reached("after-claim")
@@ -106,7 +112,10 @@ class Runner:
             stored = here.complete(digest, owner, self._policy.terms.window, data, self._codec.name)
         if not stored:
             self._continued(here, owner, key, digest, returns, fingerprint).finish(value)
-        elif armed:
+            return value
+        if self._finished is not None:
+            self._finished(digest, 1)
+        if armed:
             reached("after-finish")
         return value
 

@@ -5,28 +5,12 @@ to one key keeps its order; calls that are not waited for have none, with or wit
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from dupeproof.core.outcomes import Outcome
-from dupeproof.core.protocols import AsyncSeenSet, AsyncStore
-from dupeproof.core.records import (
-    ClaimRequest,
-    Fail,
-    Finish,
-    Found,
-    FoundMark,
-    Health,
-    Mark,
-    Release,
-    Renew,
-    Stats,
-)
+from dupeproof.core.records import ClaimRequest, Fail, Finish, Mark, Renew
 from dupeproof.stores._async.coalescer import AsyncCoalescer
 from dupeproof.stores._async.runtime import PerHome
-
-
-class AsyncMarkingStore(AsyncStore, AsyncSeenSet, Protocol):
-    """What can be coalesced: records and marks."""
+from dupeproof.stores._async.wrapping import AsyncMarkingStore, AsyncWrapper
 
 
 class _Lanes:
@@ -39,9 +23,9 @@ class _Lanes:
         self.mark = AsyncCoalescer[Mark, bool](store.mark)
 
 
-class AsyncCoalescingStore:
+class AsyncCoalescingStore(AsyncWrapper):
     def __init__(self, store: AsyncMarkingStore) -> None:
-        self._store = self.wrapped = store
+        super().__init__(store)
         self._lanes = PerHome(lambda: _Lanes(store), lambda _: None)
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
@@ -58,30 +42,3 @@ class AsyncCoalescingStore:
 
     async def mark(self, marks: Sequence[Mark]) -> list[bool]:
         return await self._lanes.get().mark(marks)
-
-    async def release(self, changes: Sequence[Release]) -> list[bool]:
-        return await self._store.release(changes)
-
-    async def get(self, keys: Sequence[bytes]) -> list[Found | None]:
-        return await self._store.get(keys)
-
-    async def forget(self, keys: Sequence[bytes]) -> list[bool]:
-        return await self._store.forget(keys)
-
-    async def unmark(self, marks: Sequence[Mark]) -> list[bool]:
-        return await self._store.unmark(marks)
-
-    async def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
-        return await self._store.marks(keys)
-
-    async def purge(self, limit: int) -> int:
-        return await self._store.purge(limit)
-
-    async def stats(self) -> Stats:
-        return await self._store.stats()
-
-    async def check(self) -> Health:
-        return await self._store.check()
-
-    async def close(self) -> None:
-        await self._store.close()

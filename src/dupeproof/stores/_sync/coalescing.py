@@ -6,28 +6,12 @@ to one key keeps its order; calls that are not waited for have none, with or wit
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from dupeproof.core.outcomes import Outcome
-from dupeproof.core.protocols import SeenSet, Store
-from dupeproof.core.records import (
-    ClaimRequest,
-    Fail,
-    Finish,
-    Found,
-    FoundMark,
-    Health,
-    Mark,
-    Release,
-    Renew,
-    Stats,
-)
+from dupeproof.core.records import ClaimRequest, Fail, Finish, Mark, Renew
 from dupeproof.stores._sync.coalescer import Coalescer
 from dupeproof.stores._sync.runtime import PerHome
-
-
-class MarkingStore(Store, SeenSet, Protocol):
-    """What can be coalesced: records and marks."""
+from dupeproof.stores._sync.wrapping import MarkingStore, Wrapper
 
 
 class _Lanes:
@@ -40,9 +24,9 @@ class _Lanes:
         self.mark = Coalescer[Mark, bool](store.mark)
 
 
-class CoalescingStore:
+class CoalescingStore(Wrapper):
     def __init__(self, store: MarkingStore) -> None:
-        self._store = self.wrapped = store
+        super().__init__(store)
         self._lanes = PerHome(lambda: _Lanes(store), lambda _: None)
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
@@ -59,30 +43,3 @@ class CoalescingStore:
 
     def mark(self, marks: Sequence[Mark]) -> list[bool]:
         return self._lanes.get().mark(marks)
-
-    def release(self, changes: Sequence[Release]) -> list[bool]:
-        return self._store.release(changes)
-
-    def get(self, keys: Sequence[bytes]) -> list[Found | None]:
-        return self._store.get(keys)
-
-    def forget(self, keys: Sequence[bytes]) -> list[bool]:
-        return self._store.forget(keys)
-
-    def unmark(self, marks: Sequence[Mark]) -> list[bool]:
-        return self._store.unmark(marks)
-
-    def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
-        return self._store.marks(keys)
-
-    def purge(self, limit: int) -> int:
-        return self._store.purge(limit)
-
-    def stats(self) -> Stats:
-        return self._store.stats()
-
-    def check(self) -> Health:
-        return self._store.check()
-
-    def close(self) -> None:
-        self._store.close()

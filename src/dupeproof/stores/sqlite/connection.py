@@ -33,8 +33,8 @@ _FIRST_PAUSES = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.025, 0.025, 0.
 _LONGEST_PAUSE = 0.1
 """Seconds, as SQLite itself would wait for a lock. Not by its own timeout: a replay must not wait at all."""
 _REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
-_NAMES = re.findall(r"^CREATE \w+ IF NOT EXISTS (\w+)", SCHEMA, flags=re.MULTILINE)
-_TABLES = f"SELECT count(*) FROM sqlite_master WHERE name IN ({', '.join(map(repr, _NAMES))})"  # noqa: S608 - ours
+NAMES = re.findall(r"^CREATE \w+ IF NOT EXISTS (\w+)", SCHEMA, flags=re.MULTILINE)
+_TABLES = f"SELECT count(*) FROM sqlite_master WHERE name IN ({', '.join(map(repr, NAMES))})"  # noqa: S608 - ours
 _inherited: list[sqlite3.Connection | None] = []
 """Connections that were in use during a fork. SQLite forbids a child to use them, and closing them would be a use."""
 
@@ -155,7 +155,7 @@ class Database:
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute(_CACHE)
         _fit_log(connection)
-        if connection.execute(_TABLES).fetchone()[0] < len(_NAMES):
+        if connection.execute(_TABLES).fetchone()[0] < len(NAMES):
             with transaction(connection):
                 for statement in SCHEMA.split(";\n"):
                     connection.execute(statement)

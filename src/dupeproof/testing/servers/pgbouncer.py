@@ -20,7 +20,7 @@ listen_port = {own_port}
 unix_socket_dir =
 auth_type = plain
 auth_file = {home}/users
-pool_mode = transaction
+pool_mode = {pool_mode}
 default_pool_size = {connections}
 pidfile = {home}/pid
 """
@@ -31,10 +31,13 @@ class PgBouncer(ProcessServer):
 
     name = "pgbouncer"
 
-    def __init__(self, database: str, *, connections: int = 3, port: int | None = None) -> None:
+    def __init__(
+        self, database: str, *, connections: int = 3, pool_mode: str = "transaction", port: int | None = None
+    ) -> None:
         super().__init__(port=port)
         self._database = urlsplit(database)
         self._connections = connections
+        self._pool_mode = pool_mode
 
     @property
     def user(self) -> int | None:
@@ -51,6 +54,7 @@ class PgBouncer(ProcessServer):
                 own_port=self.port,
                 home=self.home,
                 connections=self._connections,
+                pool_mode=self._pool_mode,
             )
         )
         if self.user is not None:

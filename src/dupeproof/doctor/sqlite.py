@@ -1,0 +1,152 @@
+"""An SQLite file: is it one that several processes may share, and on a disk that keeps it."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from msgspec import Struct
+
+from dupeproof.core.clock import system_clock
+from dupeproof.doctor.common import judge_outbox, judge_purge
+from dupeproof.doctor.findings import Finding, error, note, warning
+from dupeproof.errors import ConfigError
+from dupeproof.stores.sqlite.connection import NAMES
+
+MOUNTS = Path("/proc/self/mountinfo")
+NETWORKED = frozenset(
+    (
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "9p",
+        "ceph",
+        "glusterfs",
+        "lustre",
+        "afs",
+        "fuse.sshfs",
+        "fuse.glusterfs",
+    )
+)
+_EXPIRED = """
+    SELECT count(*), :now - min(expires_at) FROM (
+        SELECT expires_at FROM dupeproof_marks WHERE expires_at <= :now
+        UNION ALL SELECT expires_at FROM dupeproof_inbox WHERE expires_at <= :now
+        UNION ALL SELECT expires_at FROM dupeproof_records WHERE purge_from <= :now AND expires_at <= :now)
+"""
+_OUTBOX = """
+    SELECT count(*), :now - min(coalesce(not_before, created_at)), (SELECT count(*) FROM dupeproof_outbox_dead)
+    FROM dupeproof_outbox WHERE coalesce(not_before, created_at) <= :now
+"""
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    version: str
+    journal: str
+    file_system: str | None
+    synchronous: str
+    """As the URL says: it is a property of connections, not of the file."""
+    missing: list[str]
+    expired: int
+    oldest_expired: float | None
+    backlog: int
+    oldest_message: float | None
+    dead_messages: int
+    windows: dict[str, int]
+    damage: str | None
+
+
+def look(path: Path, synchronous: str, mounts: Path = MOUNTS) -> Facts:
+    """Read only: looking neither makes a file nor changes its mode."""
+    if not path.exists():
+        raise ConfigError(f"there is no file {path}")
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return _facts(connection, synchronous, file_system(path, mounts))
+    except sqlite3.DatabaseError as exc:
+        raise ConfigError(f"{path} cannot be read as an SQLite database: {exc}") from exc
+
+
+def judge(facts: Facts) -> Iterator[Finding]:
+    if facts.file_system in NETWORKED:
+        yield error(
+            "network-file-system",
+            f"the file is on {facts.file_system}",
+            "SQLite's locks and its shared memory do not work between machines, so two of them can both win",
+            "put it on a local disk, or use PostgreSQL or Redis where several machines take part",
+        )
+    if facts.journal != "wal" and not facts.missing:
+        yield warning(
+            "journal",
+            f"the journal mode is {facts.journal}, not wal",
+            "somebody has changed it; readers and the writer now block each other",
+            "open it with dupeproof once, which sets it back, and see who runs PRAGMA journal_mode",
+        )
+    if facts.synchronous == "normal":
+        yield note(
+            "synchronous",
+            "the URL says synchronous=normal",
+            "if the machine itself dies, not only the process, the last claims are forgotten",
+            "leave it away where that counts; full is the default",
+        )
+    if facts.missing:
+        yield note(
+            "no-tables",
+            f"tables are missing: {', '.join(facts.missing)}",
+            "they are made on first use",
+            "dupeproof schema URL --apply",
+        )
+    if facts.damage is not None:
+        yield error(
+            "damaged",
+            f"PRAGMA quick_check says: {facts.damage}",
+            "what was remembered may be unreadable or wrong",
+            "restore the file from a backup, or start a new one and expect duplicates within the window",
+        )
+    yield from judge_purge(facts.expired, facts.oldest_expired)
+    yield from judge_outbox(facts.backlog, facts.oldest_message, facts.dead_messages)
+
+
+def file_system(path: Path, mounts: Path = MOUNTS) -> str | None:
+    """The kind of the file system the file is on, by the longest mount point above it; None where nobody tells."""
+    if not mounts.exists():
+        return None
+    folder = path.absolute().resolve().parent
+    best: tuple[int, str | None] = (-1, None)
+    for line in mounts.read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        point = Path(before.split(" ")[4].encode().decode("unicode_escape"))
+        if folder.is_relative_to(point) and len(point.parts) > best[0]:
+            best = (len(point.parts), after.split(" ")[0])
+    return best[1]
+
+
+def _facts(connection: sqlite3.Connection, synchronous: str, kind: str | None) -> Facts:
+    checked = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    missing = [name for name in NAMES if name not in there]
+    now = {"now": system_clock()}
+    readable = not missing and checked == "ok"
+    expired, oldest = (0, None) if not readable else connection.execute(_EXPIRED, now).fetchone()
+    backlog, waited, dead = (0, None, 0) if not readable else connection.execute(_OUTBOX, now).fetchone()
+    windows = (
+        []
+        if missing
+        else connection.execute("SELECT consumer_group, milliseconds FROM dupeproof_windows").fetchall()
+    )
+    return Facts(
+        version=sqlite3.sqlite_version,
+        journal=connection.execute("PRAGMA journal_mode").fetchone()[0],
+        file_system=kind,
+        synchronous=synchronous,
+        missing=missing,
+        expired=expired,
+        oldest_expired=None if oldest is None else oldest / 1_000,
+        backlog=backlog,
+        oldest_message=None if waited is None else waited / 1_000,
+        dead_messages=dead,
+        windows=dict(windows),
+        damage=None if checked == "ok" else checked,
+    )

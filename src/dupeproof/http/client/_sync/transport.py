@@ -1,0 +1,125 @@
+# Written by tools/twins.py from src/dupeproof/http/client/_async/transport.py; change that file instead.
+"""IdempotentTransport: one key per request, kept over all tries."""
+
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from dupeproof.core.durations import Duration
+from dupeproof.core.events import logger
+from dupeproof.http.client.retrying import (
+    UNANSWERED,
+    Retrying,
+    default_key,
+    is_in_progress,
+    may_pass,
+    retry_after,
+)
+
+_LARGEST_KEPT = 1_048_576
+
+
+class IdempotentTransport(httpx.BaseTransport):
+    """For `httpx.Client(transport=IdempotentTransport())`.
+
+    Each POST and PATCH gets an `Idempotency-Key` before it is first sent, unless the caller gave one. It is sent again,
+    with that key and that body, after errors that leave open whether it arrived, after 425, 429, 502, 503 and 504, and
+    while a 409 says that the first try is still at work; never after another answer, nor after one the server has
+    replayed. Requests that HTTP calls idempotent are sent again too, without a key.
+
+    A pause is what `Retry-After` says, or twice the last one with some jitter. No try begins after `deadline`, and none
+    waits for longer than what is left of it; then the last answer is returned, or the last error raised.
+
+    An answer of known size, up to 1 MiB, is read before it is returned, so that a connection that breaks in the middle of
+    it counts as no answer. Larger ones and streams are passed on as they come.
+    """
+
+    def __init__(
+        self,
+        transport: httpx.BaseTransport | None = None,
+        *,
+        header: str = "Idempotency-Key",
+        methods: Iterable[str] = ("POST", "PATCH"),
+        tries: int = 8,
+        deadline: Duration = "60s",
+        backoff: Duration = "200ms",
+        longest_backoff: Duration = "10s",
+        make_key: Callable[[], str] = default_key,
+    ) -> None:
+        self._rules = Retrying(
+            header=header,
+            methods=methods,
+            tries=tries,
+            deadline=deadline,
+            backoff=backoff,
+            longest_backoff=longest_backoff,
+            make_key=make_key,
+        )
+        self._transport = httpx.HTTPTransport() if transport is None else transport
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if not self._rules.prepared(request):
+            return self._transport.handle_request(request)
+        request.read()  # a stream can be sent once only
+        course = self._rules.course()
+        while True:
+            course.bound(request)
+            try:
+                response = _whole(self._transport.handle_request(request))
+                if not _is_unfinished(response):
+                    return response
+            except UNANSWERED as exc:
+                pause, reason = course.after(), type(exc).__name__
+                if pause is None:
+                    raise
+            else:
+                pause, reason = course.after(retry_after(response)), str(response.status_code)
+                if pause is None:
+                    return response
+                response.close()
+            logger.info("%s is tried again in %.1f s, after %s", request.method, pause, reason)
+            time.sleep(pause)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        self._transport.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        exc: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        self._transport.__exit__(kind, exc, traceback)
+
+
+def _whole(response: httpx.Response) -> httpx.Response:
+    """The same answer, read to its end where that is near; the bytes are as they came, for the client to decode."""
+    size = response.headers.get("Content-Length", "")
+    if not (size.isascii() and size.isdigit()) or int(size) > _LARGEST_KEPT:
+        return response
+    stream: Any = response.stream
+    content = b""
+    try:
+        for chunk in stream:
+            content += chunk
+    finally:
+        response.close()
+    return httpx.Response(
+        response.status_code,
+        headers=response.headers,
+        stream=httpx.ByteStream(content),
+        extensions=response.extensions,
+    )
+
+
+def _is_unfinished(response: httpx.Response) -> bool:
+    if response.status_code != 409 or not isinstance(response.stream, httpx.ByteStream):
+        return may_pass(response)
+    return is_in_progress(response, b"".join(response.stream))

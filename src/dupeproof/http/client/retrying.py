@@ -1,0 +1,136 @@
+"""When a request is tried again, and after how long. Pure but for the dice."""
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx
+import msgspec
+
+from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.errors import ConfigError
+from dupeproof.keys.ids import new_id
+
+SAFE_ALREADY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+"""Idempotent by what HTTP says of them (RFC 9110, 9.2.2): they need no key to be sent again."""
+PASSING = frozenset({425, 429, 502, 503, 504})
+IN_PROGRESS = frozenset({"in-progress", "idempotency_key_in_use"})
+"""What ours and Stripe's 409 say when the first try is still at work. Any other 409 is an answer."""
+UNANSWERED = (
+    httpx.ConnectError,
+    httpx.ReadError,
+    httpx.WriteError,
+    httpx.CloseError,
+    httpx.TimeoutException,
+    httpx.RemoteProtocolError,
+    httpx.ProxyError,
+)
+"""Errors after which nobody knows whether the request was carried out."""
+_NUMBER_OF_DOUBLINGS = 30
+
+
+class Retrying:
+    """The rules for all requests of a transport."""
+
+    def __init__(
+        self,
+        *,
+        header: str,
+        methods: Iterable[str],
+        tries: object,
+        deadline: Duration,
+        backoff: Duration,
+        longest_backoff: Duration,
+        make_key: Callable[[], str],
+    ) -> None:
+        if isinstance(methods, str):
+            raise ConfigError(f"methods= takes several, such as ('POST', 'PATCH'); got the text {methods!r}")
+        if not isinstance(tries, int) or isinstance(tries, bool) or tries < 1:
+            raise ConfigError(f"tries must be a number, at least 1; got {tries!r}")
+        self.header = header
+        self.keyed = frozenset(method.upper() for method in methods)
+        self.tries = tries
+        self.deadline = milliseconds(deadline, name="deadline") / 1_000
+        self._backoff = milliseconds(backoff, name="backoff") / 1_000
+        self._longest = milliseconds(longest_backoff, name="longest_backoff") / 1_000
+        self._make_key = make_key
+
+    def prepared(self, request: httpx.Request) -> bool:
+        """Whether it may be sent more than once; with a key of its own if it needs one and the caller gave none."""
+        if request.method in self.keyed and self.header not in request.headers:
+            request.headers[self.header] = self._make_key()
+        return self.header in request.headers or request.method in SAFE_ALREADY
+
+    def course(self) -> "Course":
+        return Course(self)
+
+    def pause(self, failures: int) -> float:
+        """Twice as long each time, and never the same for two clients."""
+        longest = min(self._longest, self._backoff * 2.0 ** min(failures - 1, _NUMBER_OF_DOUBLINGS))
+        return longest * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+
+
+class Course:
+    """The tries of one request."""
+
+    def __init__(self, rules: Retrying) -> None:
+        self._rules = rules
+        self._ends = time.monotonic() + rules.deadline
+        self._failures = 0
+
+    def bound(self, request: httpx.Request) -> None:
+        """No single wait of this try may outlast the time that is left for all of them."""
+        left = max(0.001, self._ends - time.monotonic())
+        given: Mapping[str, float | None] = request.extensions.get("timeout", {})
+        waits = {"connect", "read", "write", "pool"} | set(given)
+        request.extensions["timeout"] = {
+            name: left if given.get(name) is None else min(left, given[name] or 0.0) for name in waits
+        }
+
+    def after(self, wanted: float | None = None) -> float | None:
+        """Seconds until the next try, `wanted` by the server or ours to choose; None if this was the last."""
+        self._failures += 1
+        pause = self._rules.pause(self._failures) if wanted is None else wanted
+        if self._failures >= self._rules.tries or time.monotonic() + pause >= self._ends:
+            return None
+        return pause
+
+
+def may_pass(response: httpx.Response) -> bool:
+    """Whether another try could be answered differently. What was stored will be the same for ever."""
+    if response.headers.get("Idempotent-Replayed", "").lower() == "true":
+        return False
+    return response.status_code in PASSING
+
+
+def is_in_progress(response: httpx.Response, body: bytes) -> bool:
+    """Of a 409: whether it says that the first try is still at work."""
+    if "json" not in response.headers.get("Content-Type", ""):
+        return False
+    try:
+        problem: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    inner = problem.get("error", problem) if isinstance(problem, dict) else None
+    return isinstance(inner, dict) and inner.get("code") in IN_PROGRESS
+
+
+def retry_after(response: httpx.Response) -> float | None:
+    """Seconds, from either form of the header (RFC 9110, 10.2.3); None where it says nothing usable."""
+    value = response.headers.get("Retry-After", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def default_key() -> str:
+    return new_id()

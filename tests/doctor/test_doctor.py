@@ -1,0 +1,298 @@
+"""Each finding on a real server that is set up wrongly, and silence on one that is set up right."""
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from datetime import timedelta
+
+import psycopg
+import pytest
+
+from dupeproof import ConfigError, Inbox, Outbox, StoreUnavailable
+from dupeproof.cli.app import run
+from dupeproof.doctor import Severity, examine, postgres, sqlite
+from dupeproof.doctor.redis import Client, pack, target
+from dupeproof.stores import open_store
+from dupeproof.stores.urls import parse_url
+
+RIGHT = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
+
+
+def codes(url, **options):
+    return {finding.code: finding.severity for finding in examine(url, **options).findings}
+
+
+def test_a_redis_that_is_set_up_right_is_left_alone(own_redis):
+    server = own_redis(options=RIGHT)
+    report = examine(server.url)
+    assert (report.findings, report.exit_code) == ([], 0)
+    assert report.facts["append_only"] is True
+    assert report.facts["version"] == server.version
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "severity"),
+    [
+        ({"maxmemory-policy": "allkeys-lru"}, "eviction", Severity.ERROR),
+        ({"maxmemory-policy": "volatile-ttl"}, "eviction", Severity.ERROR),
+        ({"appendonly": "no", "save": ""}, "no-persistence", Severity.ERROR),
+        ({"appendonly": "no", "save": "60 1"}, "snapshots-only", Severity.WARNING),
+        ({"appendfsync": "everysec"}, "fsync", Severity.NOTE),
+        ({"maxmemory": "1mb"}, "memory-full", Severity.WARNING),
+    ],
+)
+def test_a_redis_that_would_forget_is_found(own_redis, options, code, severity):
+    assert codes(own_redis(options=RIGHT | options).url) == {code: severity}
+
+
+def test_replicas_that_nobody_waits_for_are_found(own_redis):
+    primary = own_redis(options=RIGHT)
+    own_redis(options={"replicaof": f"127.0.0.1 {primary.port}"})
+    give_up = time.monotonic() + 20
+    while codes(primary.url) != {"replicas-unasked": Severity.WARNING}:
+        assert time.monotonic() < give_up
+        time.sleep(0.1)
+    _ask(primary.url, pack(b"CONFIG", b"SET", b"min-replicas-to-write", b"1"))
+    assert codes(primary.url) == {}
+
+
+def _ask(url, command):
+    client = Client(target(parse_url(url)))
+    try:
+        return client.primaries()[0].ask(command)
+    finally:
+        client.close()
+
+
+def test_a_cluster_without_replicas_or_with_a_hole_is_found(own_redis_cluster):
+    cluster = own_redis_cluster()
+    found = codes(cluster.url)
+    assert found["no-persistence"] == Severity.ERROR
+    assert found["no-replica"] == Severity.WARNING
+    assert "cluster-state" not in found
+    _ask(cluster.url, pack(b"CLUSTER", b"DELSLOTS", b"0", b"1"))
+    assert codes(cluster.url)["cluster-state"] == Severity.ERROR
+
+
+def test_a_user_who_may_not_read_the_configuration_is_told(own_redis):
+    server = own_redis(options=RIGHT)
+    _ask(server.url, pack(b"ACL", b"SETUSER", b"app", b"on", b">pw", b"~*", b"+@all", b"-config"))
+    url = server.url.replace("redis://", "redis://app:pw@")
+    report = examine(url)
+    assert [finding.code for finding in report.findings] == ["config-hidden"]
+    assert "pw@" not in report.store
+
+
+@pytest.fixture
+def postgres_in_order(postgres_url):
+    """With tables, and a database whose users have a lock timeout."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        Inbox("g").create_schema(connection)
+        name = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {name} SET lock_timeout = '5s'")
+    return postgres_url
+
+
+def sql(url, *statements):
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.replace("{db}", connection.info.dbname))
+
+
+def test_a_postgres_that_is_set_up_right_is_left_alone(postgres_in_order):
+    report = examine(postgres_in_order, window="7d", redelivery="7d")
+    assert (report.findings, report.exit_code) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("statements", "code", "severity"),
+    [
+        (["ALTER DATABASE {db} SET synchronous_commit = off"], "synchronous-commit", Severity.ERROR),
+        (["ALTER DATABASE {db} SET synchronous_commit = local"], "synchronous-commit", Severity.WARNING),
+        (["ALTER DATABASE {db} RESET lock_timeout"], "lock-timeout", Severity.NOTE),
+        (["DELETE FROM dupeproof_migrations WHERE version = 2"], "old-tables", Severity.WARNING),
+        (["INSERT INTO dupeproof_migrations VALUES (9999, 'later')"], "newer-tables", Severity.WARNING),
+        (
+            ["INSERT INTO dupeproof_marks VALUES (gen_random_uuid(), now() - interval '3 hours')"],
+            "purge-behind",
+            Severity.WARNING,
+        ),
+        (
+            [
+                """INSERT INTO dupeproof_outbox (lane, created_at, id, aggregatetype, type, payload)
+                VALUES (0, now() - interval '1 hour', 'm', 't', '', '')"""
+            ],
+            "outbox-backlog",
+            Severity.WARNING,
+        ),
+        (
+            [
+                """INSERT INTO dupeproof_outbox_dead
+                (lane, seq, created_at, id, aggregatetype, type, payload, attempts, error)
+                VALUES (0, 1, now(), 'm', 't', '', '', 5, 'E')"""
+            ],
+            "outbox-dead",
+            Severity.WARNING,
+        ),
+        (
+            [
+                "ALTER TABLE dupeproof_marks SET (autovacuum_enabled = off)",
+                "INSERT INTO dupeproof_marks SELECT gen_random_uuid(), 'infinity' FROM generate_series(1, 15000)",
+                "DELETE FROM dupeproof_marks",
+            ],
+            "bloat",
+            Severity.WARNING,
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_postgres_that_would_not_keep_its_word_is_found(postgres_in_order, statements, code, severity):
+    sql(postgres_in_order, *statements)
+    give_up = time.monotonic() + 20
+    while codes(postgres_in_order) != {code: severity}:  # its statistics come a moment later
+        assert time.monotonic() < give_up, codes(postgres_in_order)
+        time.sleep(0.2)
+
+
+def test_a_postgres_without_tables_is_told(postgres_url):
+    assert codes(postgres_url) == {"no-tables": Severity.NOTE, "lock-timeout": Severity.NOTE}
+
+
+def test_a_long_transaction_is_found(postgres_in_order, monkeypatch):
+    monkeypatch.setattr(postgres, "_LONG_TRANSACTION", 0.3)
+    with psycopg.connect(postgres_in_order) as idle:
+        idle.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        idle.execute("SELECT 1")
+        time.sleep(0.5)
+        assert codes(postgres_in_order) == {"long-transaction": Severity.WARNING}
+    assert codes(postgres_in_order) == {}
+
+
+def test_a_postgres_that_syncs_nothing_is_found(own_postgres):
+    server = own_postgres(settings={"fsync": "off", "autovacuum": "off", "lock_timeout": "5s"})
+    assert codes(server.url) == {
+        "fsync": Severity.ERROR,
+        "autovacuum": Severity.WARNING,
+        "no-tables": Severity.NOTE,
+    }
+
+
+@pytest.mark.parametrize(("mode", "found"), [("statement", True), ("transaction", False)])
+def test_a_pooler_that_knows_no_transactions_is_found(postgres_in_order, own_pgbouncer, mode, found):
+    pooler = own_pgbouncer(postgres_in_order, pool_mode=mode)
+    assert ("statement-pooling" in codes(pooler.url)) is found
+
+
+def test_a_window_shorter_than_the_redelivery_is_found(postgres_in_order):
+    assert codes(postgres_in_order, window="1d", redelivery="7d") == {"window-too-short": Severity.ERROR}
+    with psycopg.connect(postgres_in_order) as connection:
+        Inbox("billing").change_window(connection, timedelta(hours=4))
+    report = examine(postgres_in_order, window="30d", redelivery="1d")
+    [finding] = report.findings
+    assert "billing is 4h" in finding.what
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "shop.db"
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        store.check()
+    return path
+
+
+def test_a_file_that_is_in_order_is_left_alone(file):
+    report = examine(f"sqlite:///{file}")
+    assert (report.findings, report.exit_code) == ([], 0)
+
+
+def test_a_file_in_another_journal_mode_is_found(file):
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    assert codes(f"sqlite:///{file}") == {"journal": Severity.WARNING}
+    assert codes(f"sqlite:///{file}?synchronous=normal").keys() == {"journal", "synchronous"}
+
+
+def test_a_file_that_nobody_purges_is_found(file):
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("INSERT INTO dupeproof_marks VALUES (x'00', 1, x'', x'')")
+        Outbox().add(connection, topic="t", payload=1)
+        connection.execute("UPDATE dupeproof_outbox SET created_at = 1")
+    assert codes(f"sqlite:///{file}").keys() == {"purge-behind", "outbox-backlog"}
+
+
+def test_a_file_of_somebody_else_lacks_the_tables(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
+        connection.execute("CREATE TABLE other (a)")
+    assert codes(f"sqlite:///{tmp_path}/other.db") == {"no-tables": Severity.NOTE}
+
+
+def test_a_damaged_file_is_found(file):
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        [(page,)] = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'dupeproof_marks_expiry'"
+        )
+    with file.open("r+b") as raw:
+        raw.seek((page - 1) * 4096)
+        raw.write(b"\xff" * 4096)
+    assert codes(f"sqlite:///{file}")["damaged"] == Severity.ERROR
+
+
+def test_a_network_file_system_is_found_in_a_table_of_mounts(file, tmp_path):
+    """The table is made up: nothing can be mounted here."""
+    mounts = tmp_path / "mountinfo"
+    lines = ["1 0 8:1 / / rw - ext4 /dev/sda1 rw", f"2 1 0:5 / {tmp_path} rw - nfs4 server:/share rw"]
+    mounts.write_text("\n".join(lines))
+    found = [finding.code for finding in sqlite.judge(sqlite.look(file, "full", mounts))]
+    assert found == ["network-file-system"]
+    assert sqlite.file_system(file) not in sqlite.NETWORKED
+
+
+def test_looking_makes_no_file_and_changes_none(tmp_path, file):
+    with pytest.raises(ConfigError, match="no file"):
+        examine(f"sqlite:///{tmp_path}/none.db")
+    assert not (tmp_path / "none.db").exists()
+    with pytest.raises(ConfigError, match="can look at"):
+        examine("memory://")
+    (tmp_path / "text.db").write_text("hello " * 1_000)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        examine(f"sqlite:///{tmp_path}/text.db")
+
+
+def test_servers_that_are_not_there_are_unavailable():
+    for url in ("redis://127.0.0.1:1/0?timeout=1s", "postgresql://u:secret@127.0.0.1:1/db?timeout=1s"):
+        with pytest.raises(StoreUnavailable) as caught:
+            examine(url)
+        assert "secret" not in str(caught.value)
+
+
+def test_a_fast_tier_may_forget(own_redis, postgres_in_order):
+    redis = own_redis()
+    assert "no-persistence" in codes(redis.url)
+    report = examine(f"{redis.url}+{postgres_in_order}")
+    assert report.findings == []
+
+
+@pytest.mark.skipif(shutil.which("faketime") is None, reason="faketime is not installed")
+def test_a_clock_that_is_wrong_is_found(postgres_in_order):
+    command = ["faketime", "--exclude-monotonic", "-f", "+1h", sys.executable, "-m", "dupeproof", "doctor"]
+    done = subprocess.run(
+        [*command, postgres_in_order, "--json"], check=False, capture_output=True, text=True, timeout=60
+    )
+    report = json.loads(done.stdout)
+    assert [finding["code"] for finding in report["findings"]] == ["clock"]
+    assert (report["exit_code"], done.returncode) == (1, 1)
+
+
+def test_the_command_exits_by_severity(file, postgres_in_order, capsys):
+    assert run(["doctor", f"sqlite:///{file}"]) == 0
+    assert "Nothing found" in capsys.readouterr().out
+    assert run(["doctor", f"sqlite:///{file}", "--window", "1h", "--redelivery", "2h"]) == 2
+    shown = capsys.readouterr().out
+    assert "why" in shown
+    assert "fix" in shown
+    assert run(["doctor", f"sqlite:///{file}", "--window", "soon"]) == 2

@@ -1,0 +1,91 @@
+"""The sums are right, and the bytes are those that real servers take."""
+
+import json
+import os
+
+import pytest
+
+from dupeproof import ConfigError
+from dupeproof.cli.app import run
+from dupeproof.cli.plan.measuring import measure
+from dupeproof.cli.plan.planning import demand, plan
+from dupeproof.cli.plan.sizes import postgres_record, redis_record
+
+IDS = int(os.environ.get("PLAN_IDS", "20000"))
+"""A million in `make figures`; fewer show the same but for the steps in which tables grow."""
+CLOSE = 0.15 if IDS >= 1_000_000 else 0.25
+
+
+@pytest.mark.parametrize(
+    ("rate", "per_second"),
+    [("500/s", 500), ("2k/s", 2_000), ("3M/d", 3e6 / 86_400), ("120/m", 2), ("7", 7), ("1.5k/s", 1_500)],
+)
+def test_rates_are_read_as_people_write_them(rate, per_second):
+    assert demand(rate, "24h", 0).rate == pytest.approx(per_second)
+
+
+@pytest.mark.parametrize("rate", ["", "0/s", "-5/s", "many", "5/y", "k/s"])
+def test_what_is_no_rate_is_refused(rate):
+    with pytest.raises(ConfigError, match="500/s"):
+        demand(rate, "24h", 0)
+
+
+def test_the_sums_are_right():
+    made = plan(demand("50000/s", "24h", 500))
+    assert made.ids == 50_000 * 86_400
+    found = {each.way: each for each in made.estimates}
+    assert found["redis://, marks"].total == pytest.approx(113 * made.ids)
+    assert found["CompactSeen on Redis"].total < 50e9
+    assert found["redis://, calls"].nodes > found["CompactSeen on Redis"].nodes
+    assert found["RedisBloom, 0.1 %"].wrong == 0.001
+    assert found["postgresql://, marks or inbox"].wrong < 1e-25
+    assert "cluster" in made.layout
+
+
+def test_the_advice_grows_with_the_rate():
+    layouts = [plan(demand(rate, "24h", 100)).layout for rate in ("10/s", "3k/s", "20k/s", "5M/s")]
+    assert len(set(layouts)) == 4
+    assert layouts[0].startswith("sqlite")
+    assert "PostgreSQL" in layouts[1]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("result", [0, 100, 500, 2_000])
+def test_redis_takes_what_is_planned(own_redis, result):
+    found = measure(own_redis().url, IDS, result)
+    assert found.record == pytest.approx(redis_record(result), rel=CLOSE)
+    assert found.mark == pytest.approx(113, rel=CLOSE)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("result", [0, 100, 500, 2_000])
+def test_postgres_takes_what_is_planned(postgres_url, result):
+    found = measure(postgres_url, IDS, result)
+    assert found.record == pytest.approx(postgres_record(result), rel=CLOSE)
+    assert found.mark == pytest.approx(101, rel=CLOSE)
+
+
+def test_measuring_leaves_nothing_behind(redis_url, postgres_url):
+    import psycopg
+
+    from dupeproof.stores import open_store
+
+    measure(redis_url, 1_000, 10)
+    assert open_store(redis_url).stats().marks == 0
+    measure(postgres_url, 1_000, 10)
+    with psycopg.connect(postgres_url) as connection:
+        names = connection.execute(
+            "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'dupeproof%'"
+        ).fetchall()
+    assert names == []
+
+
+def test_the_command_shows_a_table_and_speaks_json(capsys, redis_url):
+    assert run(["plan", "--rate", "500/s", "--window", "1h"]) == 0
+    shown = capsys.readouterr().out
+    assert "Next limit" in shown
+    assert "redis://" in shown
+    assert run(["plan", "--rate", "500/s", "--measure", redis_url, "--ids", "2000", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["measured"] is True
+    assert run(["plan", "--rate", "500/s", "--measure", "sqlite:///x.db"]) == 2
