@@ -1,0 +1,143 @@
+"""The ASGI middleware: reads the request, lets it in once, and holds the response back until it is stored."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Unpack
+
+from dupeproof.core.protocols import AsyncStore
+from dupeproof.guards import AsyncOnce
+from dupeproof.http._async.desk import AsyncDesk
+from dupeproof.http._async.exchange import AsyncExchange
+from dupeproof.http.asgi_messages import Disconnected, Inlet, Outlet, send_answer
+from dupeproof.http.handling import current
+from dupeproof.http.problems import Refused, problem
+from dupeproof.http.rules import Options, Scope
+
+try:
+    from starlette.requests import Request
+except ModuleNotFoundError as exc:
+    raise ModuleNotFoundError(
+        'dupeproof.http needs Starlette, which is not installed; run: pip install "dupeproof[http]"',
+        name=exc.name,
+    ) from exc
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+_PAST_US = ("http.response.pathsend", "http.response.zerocopysend")
+"""Extensions by which a body goes out that we do not see."""
+_detached: set[asyncio.Task[None]] = set()
+"""The loop itself keeps only weak references to its tasks."""
+
+
+class IdempotencyMiddleware:
+    """Runs a request with an `Idempotency-Key` once, and answers its retries with the stored response.
+
+        app.add_middleware(IdempotencyMiddleware, store="redis://…", scope=lambda request: request.user.id)
+
+    `store` is a URL, a store or an `AsyncOnce`. `scope` says whose key it is: a stable id of the caller, not the token,
+    not the address; or `SHARED`. `detach` lets a handler come to its end although its client has gone. The other
+    options are those of `dupeproof.http.rules.Options`.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        store: str | AsyncStore | AsyncOnce,
+        scope: Scope,
+        detach: bool = False,
+        **options: Unpack[Options],
+    ) -> None:
+        self._app = app
+        self._desk = AsyncDesk(store, scope, options)
+        self._detach = detach
+        rules = self._desk.rules
+        self._methods = rules.methods
+        self._header = rules.header.lower().encode()
+        # Most requests have no key, and where none is needed that is all there is to ask.
+        self._only_with_header = not rules.required and rules.find_key is None
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] not in self._methods:
+            await self._app(scope, receive, send)
+            return
+        name = self._header
+        values = [value for header, value in scope["headers"] if header == name]
+        if not values and self._only_with_header:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        if not self._desk.wants(scope["method"], request):
+            await self._app(scope, receive, send)
+            return
+        try:
+            key = self._desk.find_key([value.decode("latin-1") for value in values], request)
+            if key is None:
+                await self._app(scope, receive, send)
+                return
+            whole_key = await self._desk.whose(key, request)
+            inlet = Inlet(receive, self._desk.rules.request_limit, hides_disconnect=self._detach)
+            try:
+                await self._guard(scope, request, whole_key, inlet, send)
+            finally:
+                inlet.close()
+        except Refused as refused:
+            await send_answer(send, problem(refused.code))
+        except Disconnected:
+            return
+
+    async def _guard(
+        self, scope: MutableMapping[str, Any], request: Request, key: str, inlet: Inlet, send: Send
+    ) -> None:
+        headers = dict(scope["headers"])
+        await inlet.read(headers.get(b"content-length", b"").decode("latin-1"))
+        compared = self._desk.compared(
+            request,
+            scope["method"],
+            scope["path"],
+            scope.get("query_string", b""),
+            headers.get(b"content-type", b""),
+            inlet.chunks(),
+        )
+        exchange = self._desk.exchange(key, compared)
+        answer = await exchange.begin()
+        if answer is not None:
+            await send_answer(send, answer)
+        elif self._detach:
+            task = asyncio.ensure_future(self._run(scope, inlet.moved(), send, exchange))
+            _detached.add(task)
+            task.add_done_callback(_detached.discard)
+            await asyncio.shield(task)
+        else:
+            await self._run(scope, inlet, send, exchange)
+
+    async def _run(
+        self, scope: MutableMapping[str, Any], inlet: Inlet, send: Send, exchange: AsyncExchange
+    ) -> None:
+        extensions = scope.get("extensions")
+        if extensions:
+            scope["extensions"] = {name: value for name, value in extensions.items() if name not in _PAST_US}
+        outlet = Outlet(exchange, send, self._desk.rules.response_limit)
+        token = current.set(exchange.handling)
+        try:
+            await self._app(scope, inlet, outlet)
+        except Exception as exc:
+            if exchange.settled:
+                raise
+            answer = await exchange.failed(exc)
+            if answer is not None:
+                await send_answer(send, answer)
+            if exchange.handling.done is None:
+                raise
+        except BaseException as exc:
+            if not exchange.settled:
+                await exchange.abandon(exc)
+            raise
+        else:
+            if not exchange.settled:
+                await exchange.abandon(Disconnected())
+        finally:
+            inlet.close()
+            current.reset(token)

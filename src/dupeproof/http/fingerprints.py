@@ -1,0 +1,41 @@
+"""What makes two requests the same: method, path, query, media type and body, as one digest."""
+
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from dupeproof.keys.names import DIGEST_SIZE
+
+_BOUNDARY = re.compile(rb'(?i);\s*boundary=(?:"([^"]{1,200})"|([^\s;,"]{1,200}))')
+
+
+def request_digest(method: str, path: str, query: bytes, content_type: bytes, body: Iterable[bytes]) -> bytes:
+    """16 bytes. The boundary of a multipart body does not count: clients draw a new one for every try."""
+    media_type = content_type.partition(b";")[0].strip().lower()
+    parts = (method.encode("latin-1", "replace"), path.encode("utf-8", "surrogatepass"), query, media_type)
+    hasher = blake2b(b"".join([b"%d:%b" % (len(part), part) for part in parts]), digest_size=DIGEST_SIZE)
+    if media_type.startswith(b"multipart/") and (found := _BOUNDARY.search(content_type)):
+        for digest in _part_digests(body, b"--" + (found[1] or found[2])):
+            hasher.update(digest)
+    else:
+        for chunk in body:
+            hasher.update(chunk)
+    return hasher.digest()
+
+
+def _part_digests(body: Iterable[bytes], delimiter: bytes) -> Iterable[bytes]:
+    """The digest of what stands between each two delimiters, wherever the chunks begin and end."""
+    part = blake2b(digest_size=DIGEST_SIZE)
+    waiting = b""
+    for chunk in body:
+        *whole, waiting = (waiting + chunk).split(delimiter)
+        for piece in whole:
+            part.update(piece)
+            yield part.digest()
+            part = blake2b(digest_size=DIGEST_SIZE)
+        # What may be the beginning of a delimiter is looked at again with the next chunk.
+        sure = max(0, len(waiting) - len(delimiter) + 1)
+        part.update(waiting[:sure])
+        waiting = waiting[sure:]
+    part.update(waiting)
+    yield part.digest()
