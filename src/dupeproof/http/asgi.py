@@ -12,6 +12,7 @@ from dupeproof.http.asgi_messages import Disconnected, Inlet, Outlet, send_answe
 from dupeproof.http.handling import current
 from dupeproof.http.problems import Refused, problem
 from dupeproof.http.rules import Options, Scope
+from dupeproof.http.teardown import warn_of_late_teardown
 
 try:
     from starlette.requests import Request
@@ -36,9 +37,9 @@ class IdempotencyMiddleware:
 
         app.add_middleware(IdempotencyMiddleware, store="redis://…", scope=lambda request: request.user.id)
 
-    `store` is a URL, a store or an `AsyncOnce`. `scope` says whose key it is: a stable id of the caller, not the token,
-    not the address; or `SHARED`. `detach` lets a handler come to its end although its client has gone. The other
-    options are those of `dupeproof.http.rules.Options`.
+    `store` is a URL, a store or an `AsyncOnce`. `scope` says whose key it is: a function, sync or async, from Starlette's
+    request to a stable id of the caller, not the token, not the address; or `SHARED`. `detach` lets a handler come to
+    its end although its client has gone. The other options are those of `dupeproof.http.rules.Options`.
     """
 
     def __init__(
@@ -52,35 +53,56 @@ class IdempotencyMiddleware:
     ) -> None:
         self._app = app
         self._desk = AsyncDesk(store, scope, options)
+        self._guard = AsgiGuard(self._desk, detach=detach)
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(scope, receive, send)
+        else:
+            await self._guard(self._app, scope, receive, send)
+
+    async def _live(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        warn_of_late_teardown(getattr(scope.get("app"), "routes", ()), self._desk.rules.methods)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            await self._desk.close()
+
+
+class AsgiGuard:
+    """What is done with every request, around whichever app it is for."""
+
+    def __init__(self, desk: AsyncDesk, *, detach: bool) -> None:
+        self._desk = desk
         self._detach = detach
-        rules = self._desk.rules
+        rules = desk.rules
         self._methods = rules.methods
         self._header = rules.header.lower().encode()
         # Most requests have no key, and where none is needed that is all there is to ask.
         self._only_with_header = not rules.required and rules.find_key is None
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, app: App, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] not in self._methods:
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         name = self._header
         values = [value for header, value in scope["headers"] if header == name]
         if not values and self._only_with_header:
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         request = Request(scope)
         if not self._desk.wants(scope["method"], request):
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         try:
             key = self._desk.find_key([value.decode("latin-1") for value in values], request)
             if key is None:
-                await self._app(scope, receive, send)
+                await app(scope, receive, send)
                 return
             whole_key = await self._desk.whose(key, request)
             inlet = Inlet(receive, self._desk.rules.request_limit, hides_disconnect=self._detach)
             try:
-                await self._guard(scope, request, whole_key, inlet, send)
+                await self._guard(app, scope, request, whole_key, inlet, send)
             finally:
                 inlet.close()
         except Refused as refused:
@@ -89,7 +111,7 @@ class IdempotencyMiddleware:
             return
 
     async def _guard(
-        self, scope: MutableMapping[str, Any], request: Request, key: str, inlet: Inlet, send: Send
+        self, app: App, scope: MutableMapping[str, Any], request: Request, key: str, inlet: Inlet, send: Send
     ) -> None:
         headers = dict(scope["headers"])
         await inlet.read(headers.get(b"content-length", b"").decode("latin-1"))
@@ -106,15 +128,15 @@ class IdempotencyMiddleware:
         if answer is not None:
             await send_answer(send, answer)
         elif self._detach:
-            task = asyncio.ensure_future(self._run(scope, inlet.moved(), send, exchange))
+            task = asyncio.ensure_future(self._run(app, scope, inlet.moved(), send, exchange))
             _detached.add(task)
             task.add_done_callback(_detached.discard)
             await asyncio.shield(task)
         else:
-            await self._run(scope, inlet, send, exchange)
+            await self._run(app, scope, inlet, send, exchange)
 
     async def _run(
-        self, scope: MutableMapping[str, Any], inlet: Inlet, send: Send, exchange: AsyncExchange
+        self, app: App, scope: MutableMapping[str, Any], inlet: Inlet, send: Send, exchange: AsyncExchange
     ) -> None:
         extensions = scope.get("extensions")
         if extensions:
@@ -122,7 +144,7 @@ class IdempotencyMiddleware:
         outlet = Outlet(exchange, send, self._desk.rules.response_limit)
         token = current.set(exchange.handling)
         try:
-            await self._app(scope, inlet, outlet)
+            await app(scope, inlet, outlet)
         except Exception as exc:
             if exchange.settled:
                 raise

@@ -23,10 +23,19 @@ class Body:
         check_size(self.size, self._limit)
         self._file.write(chunk)
 
+    def check_whole(self, announced: int | None) -> None:
+        if announced is not None and self.size < announced:
+            raise Refused(Code.BODY_MALFORMED)
+
     def __iter__(self) -> Iterator[bytes]:
         self._file.seek(0)
         while chunk := self._file.read(CHUNK):
             yield chunk
+
+    def then_rewound(self) -> Iterator[bytes]:
+        """Its chunks, and then it is at its beginning again, for someone who has it as a file."""
+        yield from self
+        self._file.seek(0)
 
     def rewound(self) -> IO[bytes]:
         """As a file, from its beginning."""
