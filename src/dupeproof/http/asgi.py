@@ -1,6 +1,5 @@
 """The ASGI middleware: reads the request, lets it in once, and holds the response back until it is stored."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Unpack
 
@@ -8,7 +7,7 @@ from dupeproof.core.protocols import AsyncStore
 from dupeproof.guards import AsyncOnce
 from dupeproof.http._async.desk import AsyncDesk
 from dupeproof.http._async.exchange import AsyncExchange
-from dupeproof.http.asgi_messages import Disconnected, Inlet, Outlet, send_answer
+from dupeproof.http.asgi_messages import Disconnected, Inlet, Outlet, detached, send_answer
 from dupeproof.http.handling import current
 from dupeproof.http.problems import Refused, problem
 from dupeproof.http.rules import Options, Scope
@@ -28,8 +27,6 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 _PAST_US = ("http.response.pathsend", "http.response.zerocopysend")
 """Extensions by which a body goes out that we do not see."""
-_detached: set[asyncio.Task[None]] = set()
-"""The loop itself keeps only weak references to its tasks."""
 
 
 class IdempotencyMiddleware:
@@ -128,10 +125,7 @@ class AsgiGuard:
         if answer is not None:
             await send_answer(send, answer)
         elif self._detach:
-            task = asyncio.ensure_future(self._run(app, scope, inlet.moved(), send, exchange))
-            _detached.add(task)
-            task.add_done_callback(_detached.discard)
-            await asyncio.shield(task)
+            await detached(self._run(app, scope, inlet.moved(), send, exchange))
         else:
             await self._run(app, scope, inlet, send, exchange)
 

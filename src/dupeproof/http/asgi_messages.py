@@ -1,19 +1,32 @@
 """Both directions of an ASGI exchange: the request body, read before the handler, and its response, held back."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, MutableMapping
 from copy import copy
-from typing import Any
+from typing import Any, TypeVar
 
 from dupeproof.http._async.exchange import AsyncExchange
 from dupeproof.http.answers import Answer
 from dupeproof.http.bodies import Body, announced_size, check_size
-from dupeproof.http.headers import value_of
+from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.statuses import Fate
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+
+
+_detached: set[asyncio.Task[Any]] = set()
+"""The loop itself keeps only weak references to its tasks."""
+T = TypeVar("T")
+
+
+async def detached(work: Coroutine[Any, Any, T]) -> T:
+    """The value of the work, which comes to its end although who waits for it is cancelled."""
+    task = asyncio.ensure_future(work)
+    _detached.add(task)
+    task.add_done_callback(_detached.discard)
+    return await asyncio.shield(task)
 
 
 class Disconnected(BaseException):
@@ -115,7 +128,7 @@ class Outlet:
     async def _take(self, start: Message, message: Message) -> None:
         body = message.get("body", b"")
         last = not message.get("more_body", False)
-        if not self._chunks and self._cannot_be_kept(start, last=last):
+        if not self._chunks and not self._can_be_kept(start, goes_on=not last):
             await self._pass(start, message)
             return
         self._chunks.append(body)
@@ -130,14 +143,9 @@ class Outlet:
             await self._settle(whole)
             await self._let_go({**message, "body": whole})
 
-    def _cannot_be_kept(self, start: Message, *, last: bool) -> bool:
-        headers = start.get("headers", ())
-        length = value_of(headers, b"content-length")
-        return (
-            (length is None and not last)
-            or (value_of(headers, b"content-type") or b"").lower().startswith(b"text/event-stream")
-            or start.get("trailers", False)
-            or (length is not None and length.isdigit() and int(length[:20]) > self._limit)
+    def _can_be_kept(self, start: Message, *, goes_on: bool) -> bool:
+        return not start.get("trailers", False) and can_be_kept(
+            start["status"], start.get("headers", ()), self._limit, goes_on=goes_on
         )
 
     async def _pass(self, start: Message, message: Message) -> None:

@@ -13,7 +13,9 @@ from dupeproof.http._async.views import guarded as guarded_async
 from dupeproof.http._sync.desk import Desk
 from dupeproof.http._sync.views import guarded
 from dupeproof.http.answers import Answer, Headers
+from dupeproof.http.asgi_messages import detached
 from dupeproof.http.bodies import CHUNK, Body, announced_size
+from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Scope
 from dupeproof.http.views import ReadBody
@@ -69,7 +71,8 @@ class Idempotent:
         @idempotent
         def order(request): ...
 
-    `store` is a URL for views of both kinds, or a store or guard for those of its own.
+    `store` is a URL for views of both kinds, or a store or guard for those of its own. Under ASGI, Django cancels async views
+    whose client has gone; with `detach` they come to their end, so that the client gets the response when it is back.
     """
 
     def __init__(
@@ -77,9 +80,11 @@ class Idempotent:
         *,
         store: str | Store | Once | AsyncStore | AsyncOnce,
         scope: Scope,
+        detach: bool = False,
         **options: Unpack[Options],
     ) -> None:
         self._arguments: Any = (store, scope, options)
+        self._detach = detach
         self._desk: Desk | None = None
         self._async_desk: AsyncDesk | None = None
 
@@ -104,9 +109,8 @@ class Idempotent:
 
         @wraps(view)
         async def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            return await guarded_async(
-                desk, _Incoming(request), _DJANGO, lambda: view(request, *args, **kwargs)
-            )
+            work = guarded_async(desk, _Incoming(request), _DJANGO, lambda: view(request, *args, **kwargs))
+            return await (detached(work) if self._detach else work)
 
         return guarded_view
 
@@ -174,20 +178,25 @@ class _Django:
 
     def seen(self, response: HttpResponseBase, limit: int) -> Answer:
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
-        return Answer(response.status_code, headers, _whole_body(response, limit))
+        if not getattr(response, "is_rendered", True):
+            response.render()
+        kept = can_be_kept(response.status_code, headers, limit, goes_on=response.streaming)
+        kept = kept and not (response.streaming and response.is_async)
+        body = _whole_body(response) if kept else None
+        return Answer(response.status_code, headers, body if body is None or len(body) <= limit else None)
 
     def add(self, response: HttpResponseBase, headers: Headers) -> None:
         for name, value in decoded(headers):
             response[name] = value
 
 
-def _whole_body(response: Any, limit: int) -> bytes | None:
-    if response.streaming or response.get("Content-Type", "").startswith("text/event-stream"):
-        return None
-    if not getattr(response, "is_rendered", True):
-        response.render()
+def _whole_body(response: Any) -> bytes:
+    if response.streaming:
+        body = b"".join(response.streaming_content)
+        response.streaming_content = [body]
+        return body
     content: bytes = response.content
-    return content if len(content) <= limit else None
+    return content
 
 
 _DJANGO = _Django()

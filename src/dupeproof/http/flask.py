@@ -10,6 +10,7 @@ from dupeproof.http._sync.desk import Desk
 from dupeproof.http._sync.views import guarded
 from dupeproof.http.answers import Answer, Headers
 from dupeproof.http.bodies import CHUNK, announced_size, check_size
+from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Scope
 from dupeproof.http.views import ReadBody
@@ -108,23 +109,15 @@ class _Flask:
             (name.encode("latin-1"), value.encode("latin-1"))
             for name, value in response.get_wsgi_headers(request.environ)
         ]
-        return Answer(response.status_code, headers, _whole_body(response, limit))
+        kept = can_be_kept(response.status_code, headers, limit, goes_on=response.is_streamed)
+        if kept:
+            response.direct_passthrough = False  # a file is read
+        body = response.get_data() if kept else None
+        return Answer(response.status_code, headers, body)
 
     def add(self, response: Response, headers: Headers) -> None:
         for name, value in decoded(headers):
             response.headers.add(name, value)
-
-
-def _whole_body(response: Response, limit: int) -> bytes | None:
-    if response.mimetype == "text/event-stream":
-        return None
-    if response.is_streamed:
-        length: int | None = response.content_length  # of a file; others say nothing
-        if length is None or length > limit:
-            return None
-        response.direct_passthrough = False
-    body = response.get_data()
-    return body if len(body) <= limit else None
 
 
 _FLASK = _Flask()

@@ -95,7 +95,6 @@ class IdempotencyMiddleware:
             body.close()
             return send_answer(start_response, answer)
         environ["wsgi.input"] = body.rewound()
-        environ.pop("wsgi.file_wrapper", None)  # by which a body goes out that we do not see
         return self._run(environ, exchange, Outlet(exchange, start_response, body, self._desk.rules))
 
     def _run(self, environ: Environ, exchange: Exchange, outlet: Outlet) -> Iterable[bytes]:

@@ -8,7 +8,7 @@ from typing import Any
 from dupeproof.http._sync.exchange import Exchange
 from dupeproof.http.answers import Answer, Headers
 from dupeproof.http.bodies import Body
-from dupeproof.http.headers import value_of
+from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.rules import Rules
 from dupeproof.http.statuses import Fate
 
@@ -53,7 +53,7 @@ class Outlet:
         chunks = iter(iterable)
         if not self._line:  # some call it only now
             self._keep(next(chunks, b""))
-        if not self._cannot_be_kept(iterable):
+        if self._can_be_kept(iterable):
             while not self._is_passing:
                 chunk = next(chunks, None)
                 if chunk is None:
@@ -88,14 +88,10 @@ class Outlet:
     def _is_passing(self) -> bool:
         return self._write is not None
 
-    def _cannot_be_kept(self, iterable: Iterable[bytes]) -> bool:
-        headers = _encoded(self._headers)
-        length = value_of(headers, b"content-length")
-        if length is None:
-            # Lists are whole, and so is what Django says is; what else has no length may go on for ever.
-            whole = hasattr(iterable, "__len__") or not getattr(iterable, "streaming", True)
-            return not whole or _is_events(headers)
-        return _is_events(headers) or (length.isdigit() and int(length[:20]) > self._limit)
+    def _can_be_kept(self, iterable: Iterable[bytes]) -> bool:
+        # Lists are whole, and so is what Django says is; what else has no length may go on for ever.
+        goes_on = not hasattr(iterable, "__len__") and bool(getattr(iterable, "streaming", True))
+        return can_be_kept(self._status, _encoded(self._headers), self._limit, goes_on=goes_on)
 
     @property
     def _status(self) -> int:
@@ -188,7 +184,3 @@ def decoded(headers: Headers) -> list[tuple[str, str]]:
 
 def _encoded(headers: list[tuple[str, str]]) -> Headers:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-
-
-def _is_events(headers: Headers) -> bool:
-    return (value_of(headers, b"content-type") or b"").lower().startswith(b"text/event-stream")
