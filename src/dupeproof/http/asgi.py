@@ -133,7 +133,7 @@ class AsgiGuard:
         self, app: App, scope: MutableMapping[str, Any], inlet: Inlet, send: Send, exchange: AsyncExchange
     ) -> None:
         extensions = scope.get("extensions")
-        if extensions:
+        if extensions and not extensions.keys().isdisjoint(_PAST_US):
             scope["extensions"] = {name: value for name, value in extensions.items() if name not in _PAST_US}
         outlet = Outlet(exchange, send, self._desk.rules.response_limit)
         token = current.set(exchange.handling)

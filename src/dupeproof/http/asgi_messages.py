@@ -36,6 +36,8 @@ class Disconnected(BaseException):
 class Inlet:
     """The `receive` of the app: the body that was read already, and after it whatever the server says."""
 
+    __slots__ = ("_hides_disconnect", "_left", "_limit", "_receive", "_spooled", "_whole")
+
     def __init__(self, receive: Receive, limit: int, *, hides_disconnect: bool) -> None:
         self._receive = receive
         self._limit = limit
@@ -47,7 +49,9 @@ class Inlet:
 
     async def read(self, content_length: str) -> None:
         announced_size(content_length, self._limit)
-        message = await self._next()
+        message = await self._receive()
+        if message["type"] != "http.request":
+            raise Disconnected
         first = message.get("body", b"")
         check_size(len(first), self._limit)
         self._whole = first
@@ -105,6 +109,8 @@ class Outlet:
     What cannot be kept, a stream or what is too large, is settled as done before its first byte goes out.
     """
 
+    __slots__ = ("_chunks", "_exchange", "_limit", "_passing", "_send", "_size", "_start")
+
     def __init__(self, exchange: AsyncExchange, send: Send, limit: int) -> None:
         self._exchange = exchange
         self._send = send
@@ -113,65 +119,58 @@ class Outlet:
         self._chunks: list[bytes] = []
         self._size = 0
         self._passing = False
+        """The handler speaks to the client directly."""
 
     async def __call__(self, message: Message) -> None:
         kind = message["type"]
-        if kind == "http.response.start" and not self._passing:
+        if self._passing:
+            await self._settle_late(message)
+            await self._send(message)
+        elif kind == "http.response.start":
             self._start = message
         elif kind == "http.response.body" and self._start is not None:
             await self._take(self._start, message)
         else:
-            if self._passing and _is_last(message) and not self._exchange.settled:
-                await self._settle(None)
             await self._send(message)
 
     async def _take(self, start: Message, message: Message) -> None:
         body = message.get("body", b"")
         last = not message.get("more_body", False)
-        if not self._chunks and not self._can_be_kept(start, goes_on=not last):
-            await self._pass(start, message)
+        kept = self._keep(start, body, last=last)
+        if kept and not last:
             return
-        self._chunks.append(body)
-        self._size += len(body)
-        if self._size > self._limit:
-            await self._pass(start, {**message, "body": b"".join(self._chunks)})
-        elif last and self._exchange.handling.done is not None:
-            self._passing, self._start = True, None
-            await send_answer(self._send, await self._exchange.repeat(self._exchange.handling.done))
-        elif last:
-            whole = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-            await self._settle(whole)
-            await self._let_go({**message, "body": whole})
-
-    def _can_be_kept(self, start: Message, *, goes_on: bool) -> bool:
-        return not start.get("trailers", False) and can_be_kept(
-            start["status"], start.get("headers", ()), self._limit, goes_on=goes_on
-        )
-
-    async def _pass(self, start: Message, message: Message) -> None:
-        """From here on the handler speaks to the client directly."""
-        # What will not be stored may not be given back while its handler still runs.
-        if _is_last(message) or self._exchange.fate(start["status"]) is Fate.STORE:
-            await self._settle(None)
+        if len(self._chunks) > 1:
+            body = b"".join(self._chunks)
+            message = {**message, "body": body}
         self._passing = True
-        await self._let_go(message)
-
-    async def _settle(self, body: bytes | None) -> None:
-        start = self._start
-        assert start is not None
-        headers = list(start.get("headers", ()))
-        headers += await self._exchange.settle(start["status"], headers, body)
-        self._start = {**start, "headers": headers}
-
-    async def _let_go(self, message: Message) -> None:
-        start, self._start = self._start, None
-        assert start is not None
+        exchange = self._exchange
+        if exchange.handling.done is not None and last:
+            await send_answer(self._send, await exchange.repeat(exchange.handling.done))
+            return
+        # What will not be stored may not be given back while its handler still runs.
+        if last or exchange.fate(start["status"]) is Fate.STORE:
+            headers = start.get("headers", ())
+            added = await exchange.settle(start["status"], headers, body if kept else None)
+            if added:
+                start = {**start, "headers": [*headers, *added]}
         await self._send(start)
         await self._send(message)
 
+    def _keep(self, start: Message, body: bytes, *, last: bool) -> bool:
+        """Whether the response can be kept, as far as it is known."""
+        if not self._chunks and (
+            start.get("trailers", False)
+            or not can_be_kept(start["status"], start.get("headers", ()), self._limit, goes_on=not last)
+        ):
+            return False
+        self._chunks.append(body)
+        self._size += len(body)
+        return self._size <= self._limit
 
-def _is_last(message: Message) -> bool:
-    return message["type"] == "http.response.body" and not message.get("more_body", False)
+    async def _settle_late(self, message: Message) -> None:
+        ends = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if ends and self._start is not None and not self._exchange.settled:
+            await self._exchange.settle(self._start["status"], (), None)
 
 
 async def send_answer(send: Send, answer: Answer) -> None:

@@ -53,7 +53,7 @@ def check_size(size: int, limit: int) -> None:
 
 def announced_size(content_length: str | None, limit: int) -> int | None:
     """What Content-Length says, before anything is read; None when it says nothing."""
-    if content_length is None or content_length == "":
+    if not content_length:
         return None
     if not (content_length.isascii() and content_length.isdigit()):
         raise Refused(Code.BODY_MALFORMED)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import blake2b
 
 from dupeproof.keys.names import DIGEST_SIZE
@@ -11,16 +12,30 @@ _BOUNDARY = re.compile(rb'(?i);\s*boundary=(?:"([^"]{1,200})"|([^\s;,"]{1,200}))
 
 def request_digest(method: str, path: str, query: bytes, content_type: bytes, body: Iterable[bytes]) -> bytes:
     """16 bytes. The boundary of a multipart body does not count: clients draw a new one for every try."""
-    media_type = content_type.partition(b";")[0].strip().lower()
-    parts = (method.encode("latin-1", "replace"), path.encode("utf-8", "surrogatepass"), query, media_type)
-    hasher = blake2b(b"".join([b"%d:%b" % (len(part), part) for part in parts]), digest_size=DIGEST_SIZE)
-    if media_type.startswith(b"multipart/") and (found := _BOUNDARY.search(content_type)):
-        for digest in _part_digests(body, b"--" + (found[1] or found[2])):
-            hasher.update(digest)
-    else:
-        for chunk in body:
-            hasher.update(chunk)
+    media_type, delimiter = _parsed(content_type)
+    where = path.encode("utf-8", "surrogatepass")
+    # The lengths go first, so that no two requests look the same because their parts are divided differently.
+    head = b"%b %d %d %d %b%b%b" % (
+        method.encode("latin-1", "replace"),
+        len(where),
+        len(query),
+        len(media_type),
+        where,
+        query,
+        media_type,
+    )
+    hasher = blake2b(head, digest_size=DIGEST_SIZE)
+    for chunk in body if delimiter is None else _part_digests(body, delimiter):
+        hasher.update(chunk)
     return hasher.digest()
+
+
+@lru_cache(256)
+def _parsed(content_type: bytes) -> tuple[bytes, bytes | None]:
+    """The media type, and for a multipart body what its parts are divided by."""
+    media_type = content_type.partition(b";")[0].strip().lower()
+    found = _BOUNDARY.search(content_type) if media_type.startswith(b"multipart/") else None
+    return media_type, None if found is None else b"--" + (found[1] or found[2])
 
 
 def _part_digests(body: Iterable[bytes], delimiter: bytes) -> Iterable[bytes]:

@@ -23,14 +23,15 @@ class Owned(Protocol):
 class Handling:
     """A request with a key, while its handler runs."""
 
-    attempt = 1
-    fate: Fate | None = None
-    """What the handler decided; None to go by the status."""
-    done: Answer | None = None
-    """The response of an earlier run, found in the handler's own database."""
+    __slots__ = ("_key", "attempt", "claim", "compared", "done", "fate", "terms")
 
     def __init__(self, key: str, claim: Owned, compared: bytes, terms: Terms) -> None:
         self._key = key
+        self.attempt = 1
+        self.fate: Fate | None = None
+        """What the handler decided; None to go by the status."""
+        self.done: Answer | None = None
+        """The response of an earlier run, found in the handler's own database."""
         self.claim = claim
         self.compared = compared
         self.terms = terms

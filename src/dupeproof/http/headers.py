@@ -1,5 +1,7 @@
 """Which headers of a response are stored, and those we add."""
 
+from functools import lru_cache
+
 from dupeproof.http.answers import Headers, Pairs
 
 REPLAYED = (b"idempotent-replayed", b"true")
@@ -23,12 +25,14 @@ _NEVER_STORED_BEGINNINGS = (b"access-control-", b"x-ratelimit-", b"x-rate-limit-
 
 def storable(headers: Pairs) -> Headers:
     """Names in lower case; of several values of a name all are kept, in order."""
-    kept: Headers = []
-    for name, value in headers:
-        lower = name.lower()
-        if lower not in _NEVER_STORED and not lower.startswith(_NEVER_STORED_BEGINNINGS):
-            kept.append((lower, value))
-    return kept
+    return [(kept, value) for name, value in headers if (kept := _storable_name(name)) is not None]
+
+
+@lru_cache(1024)
+def _storable_name(name: bytes) -> bytes | None:
+    lower = name.lower()
+    stored = lower not in _NEVER_STORED and not lower.startswith(_NEVER_STORED_BEGINNINGS)
+    return lower if stored else None
 
 
 def value_of(headers: Pairs, wanted: bytes) -> bytes | None:

@@ -1,7 +1,6 @@
 """Which responses can be kept to be replayed."""
 
 from dupeproof.http.answers import Pairs
-from dupeproof.http.headers import value_of
 
 _WITHOUT_BODY = (204, 205, 304)
 
@@ -12,9 +11,13 @@ def can_be_kept(status: int, headers: Pairs, limit: int, *, goes_on: bool) -> bo
     """
     if status in _WITHOUT_BODY:
         return True
-    if (value_of(headers, b"content-type") or b"").lower().startswith(b"text/event-stream"):
-        return False
-    length = value_of(headers, b"content-length")
+    length = None
+    for name, value in headers:
+        match name.lower():
+            case b"content-length":
+                length = value
+            case b"content-type" if value.lower().startswith(b"text/event-stream"):
+                return False
     if length is None:
         return not goes_on
     return length.isdigit() and int(length[:20]) <= limit

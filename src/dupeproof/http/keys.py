@@ -31,12 +31,12 @@ def parse_key(values: Sequence[str]) -> str | None:
         raise Refused(Code.KEY_MALFORMED)
     text = values[0].strip(" \t")
     if _BARE.fullmatch(text):
-        key = text
-    elif quoted := _QUOTED.fullmatch(text):
-        key = _ESCAPED.sub(r"\1", quoted[1])
-    else:
-        raise Refused(Code.KEY_MALFORMED)
-    return check_length(key)
+        if len(text) > LONGEST_KEY:
+            raise Refused(Code.KEY_TOO_LONG)
+        return text
+    if quoted := _QUOTED.fullmatch(text):
+        return check_length(_ESCAPED.sub(r"\1", quoted[1]))
+    raise Refused(Code.KEY_MALFORMED)
 
 
 def check_length(key: str) -> str:
@@ -53,9 +53,9 @@ def key_for(scope: object, key: str) -> str:
         return f"*:{key}"
     try:
         owner = check_key(scope)
-        # The length goes first, so that no scope and key together look like another pair.
-        return check_key(f"{len(owner)}:{owner}:{key}")
     except KeyMissing as exc:
         raise KeyMissing("scope= gave nothing, so strangers would share their answers") from exc
     except KeyInvalid as exc:
         raise KeyInvalid(f"scope= gave what cannot be one: {exc}") from exc
+    # The length goes first, so that no scope and key together look like another pair.
+    return f"{len(owner)}:{owner}:{key}"

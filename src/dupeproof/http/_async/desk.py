@@ -12,7 +12,7 @@ from dupeproof.http._async.exchange import AsyncExchange
 from dupeproof.http.answers import Answer, AnswerCodec
 from dupeproof.http.fingerprints import request_digest
 from dupeproof.http.handling import Handling
-from dupeproof.http.keys import SHARED, check_length, key_for, parse_key
+from dupeproof.http.keys import check_length, key_for, parse_key
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import GuardOptions, Options, Scope, make_rules, split_options
 from dupeproof.http.statuses import Fate
@@ -52,11 +52,11 @@ class AsyncDesk:
     async def whose(self, key: str, request: Any) -> str:
         """The whole key, with the scope it belongs to. Raises `Refused`."""
         scope = self.rules.scope
-        if scope is SHARED:
-            return key_for(SHARED, key)
-        assert callable(scope)
+        owner = scope(request) if callable(scope) else scope
+        if type(owner) is not str:
+            owner = await settle(owner)
         try:
-            return key_for(await settle(scope(request)), key)
+            return key_for(owner, key)
         except KeyInvalid as exc:
             logger.exception("A request with a key was refused")
             raise Refused(Code.SCOPE_MISSING) from exc

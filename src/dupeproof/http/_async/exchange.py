@@ -5,6 +5,7 @@ held when the lease is over. The finish comes before the first byte of the respo
 the request and will not run it again.
 """
 
+from collections.abc import Awaitable
 from typing import Any
 
 from dupeproof.core.events import logger
@@ -25,6 +26,8 @@ class AnsweredWithError(Exception):
 
 
 class AsyncExchange:
+    __slots__ = ("_claim", "_rules", "handling", "settled")
+
     def __init__(self, rules: Rules, claim: AsyncClaim, handling: Handling) -> None:
         self._rules = rules
         self._claim = claim
@@ -51,19 +54,13 @@ class AsyncExchange:
     def fate(self, status: int) -> Fate:
         return self.handling.fate or fate_of(status, self._rules.of_error)
 
-    async def settle(self, status: int, headers: Pairs, body: bytes | None) -> Headers:
+    def settle(self, status: int, headers: Pairs, body: bytes | None) -> Awaitable[Headers]:
         """Decide what becomes of the key, by this response; the headers to add to it. A body of None is not kept."""
         self.settled = True
-        match self.fate(status):
-            case Fate.STORE:
-                return await self._store(Answer(status, storable(headers), body))
-            case Fate.RELEASE:
-                await self._release()
-            case Fate.FAIL:
-                await self._fail(AnsweredWithError())
-            case Fate.HOLD:
-                self._claim.shut()
-        return []
+        fate = self.fate(status)
+        if fate is Fate.STORE:
+            return self._store(Answer(status, storable(headers), body))
+        return self._let_go(fate, AnsweredWithError())
 
     async def failed(self, error: Exception) -> Answer | None:
         """Decide what becomes of the key, by this exception; what to answer, if that is for us to say."""
@@ -72,7 +69,7 @@ class AsyncExchange:
         fate = self.handling.fate or self._rules.of_error
         if fate is not Fate.STORE:
             self.settled = True
-            await (self._fail(error) if fate is Fate.FAIL else self._let_go(fate))
+            await self._let_go(fate, error)
             return None
         answer = problem(Code.HANDLER_FAILED)
         assert answer.body is not None
@@ -99,21 +96,17 @@ class AsyncExchange:
             return [NOT_STORED]
         return [] if answer.body is not None and self._claim.guarded else [NOT_STORED]
 
-    async def _let_go(self, fate: Fate) -> None:
-        if fate is Fate.RELEASE:
-            await self._release()
-        else:
-            self._claim.shut()
-
-    async def _fail(self, error: Exception) -> None:
-        if self._claim.is_open:
-            await self._claim.fail(error)
-
-    async def _release(self) -> None:
+    async def _let_go(self, fate: Fate, error: Exception) -> Headers:
+        claim = self._claim
         try:
-            await self._claim.release()
+            if fate is Fate.RELEASE:
+                await claim.release()
+            elif fate is Fate.FAIL and claim.is_open:
+                await claim.fail(error)
         except StoreUnavailable as exc:
             logger.warning("A key could not be given back, and stays busy until its lease is over: %s", exc)
+        claim.shut()
+        return []
 
     def _refusal(self, exc: Exception) -> Answer:
         code = next(code for kind, code in REFUSALS.items() if isinstance(exc, kind))

@@ -26,6 +26,8 @@ class AnsweredWithError(Exception):
 
 
 class Exchange:
+    __slots__ = ("_claim", "_rules", "handling", "settled")
+
     def __init__(self, rules: Rules, claim: Claim, handling: Handling) -> None:
         self._rules = rules
         self._claim = claim
@@ -55,16 +57,10 @@ class Exchange:
     def settle(self, status: int, headers: Pairs, body: bytes | None) -> Headers:
         """Decide what becomes of the key, by this response; the headers to add to it. A body of None is not kept."""
         self.settled = True
-        match self.fate(status):
-            case Fate.STORE:
-                return self._store(Answer(status, storable(headers), body))
-            case Fate.RELEASE:
-                self._release()
-            case Fate.FAIL:
-                self._fail(AnsweredWithError())
-            case Fate.HOLD:
-                self._claim.shut()
-        return []
+        fate = self.fate(status)
+        if fate is Fate.STORE:
+            return self._store(Answer(status, storable(headers), body))
+        return self._let_go(fate, AnsweredWithError())
 
     def failed(self, error: Exception) -> Answer | None:
         """Decide what becomes of the key, by this exception; what to answer, if that is for us to say."""
@@ -73,7 +69,7 @@ class Exchange:
         fate = self.handling.fate or self._rules.of_error
         if fate is not Fate.STORE:
             self.settled = True
-            (self._fail(error) if fate is Fate.FAIL else self._let_go(fate))
+            self._let_go(fate, error)
             return None
         answer = problem(Code.HANDLER_FAILED)
         assert answer.body is not None
@@ -100,21 +96,17 @@ class Exchange:
             return [NOT_STORED]
         return [] if answer.body is not None and self._claim.guarded else [NOT_STORED]
 
-    def _let_go(self, fate: Fate) -> None:
-        if fate is Fate.RELEASE:
-            self._release()
-        else:
-            self._claim.shut()
-
-    def _fail(self, error: Exception) -> None:
-        if self._claim.is_open:
-            self._claim.fail(error)
-
-    def _release(self) -> None:
+    def _let_go(self, fate: Fate, error: Exception) -> Headers:
+        claim = self._claim
         try:
-            self._claim.release()
+            if fate is Fate.RELEASE:
+                claim.release()
+            elif fate is Fate.FAIL and claim.is_open:
+                claim.fail(error)
         except StoreUnavailable as exc:
             logger.warning("A key could not be given back, and stays busy until its lease is over: %s", exc)
+        claim.shut()
+        return []
 
     def _refusal(self, exc: Exception) -> Answer:
         code = next(code for kind, code in REFUSALS.items() if isinstance(exc, kind))
