@@ -3,7 +3,10 @@
 import asyncio
 import contextlib
 import os
+import sqlite3
+import time
 
+import psycopg
 import shop
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -13,7 +16,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
 
-from dupeproof.http import IdempotencyMiddleware
+from dupeproof.http import IdempotencyMiddleware, idempotency
 
 
 async def order(request):
@@ -22,6 +25,23 @@ async def order(request):
     await asyncio.sleep(seconds)
     status, headers, body = shop.made(name)
     return Response(body, status, headers)
+
+
+def ledger(request):
+    """Writes in its own transaction, commits, and then takes its time."""
+    name, seconds = request.query_params["name"], float(request.query_params["seconds"])
+    sqlite = shop.STORE.startswith("sqlite")
+    connection = (
+        sqlite3.connect(shop.STORE.removeprefix("sqlite:///")) if sqlite else psycopg.connect(shop.STORE)
+    )
+    with contextlib.closing(connection):
+        with connection, idempotency.transaction(connection) as keep:
+            connection.execute("CREATE TABLE IF NOT EXISTS ledger (name TEXT)")
+            connection.execute(f"INSERT INTO ledger VALUES ('{name}')")
+            response = keep(PlainTextResponse("entered", 201))
+        shop.ran(name)
+        time.sleep(seconds)
+    return response
 
 
 async def kind(request):
@@ -83,6 +103,7 @@ app = Starlette(
     routes=[
         Route("/orders", order, methods=["POST"]),
         Route("/runs/{name}", runs),
+        Route("/ledger", ledger, methods=["POST"]),
         WebSocketRoute("/echo", echo),
         Route("/{kind}", kind, methods=["POST"]),
     ],

@@ -79,6 +79,7 @@ class Shop:
 
     def __init__(self, folder: Path, server: str, store: str, **env: str) -> None:
         self._folder = folder
+        self.store = store
         self._command, others = SERVERS[server]
         self.journal = folder / "journal"
         (folder / "small.txt").write_bytes(b"a small file\n")
