@@ -74,13 +74,20 @@ def on(servers=tuple(SERVERS), stores=tuple(STORES), *, around=("",)):
     return pytest.mark.parametrize("shop", params, indirect=True)
 
 
+DECORATED = {
+    "wsgiref-django": (wsgiref("app_django"), {"SHOP_FORM": "decorator"}),
+    "uvicorn-django-views": (uvicorn("app_django"), {"SHOP_FORM": "decorator", "SHOP_ASYNC": "1"}),
+}
+"""Other forms of what is among the servers; one store will do for them."""
+
+
 class Shop:
     """A running shop. What it did is in its journal."""
 
     def __init__(self, folder: Path, server: str, store: str, **env: str) -> None:
         self._folder = folder
         self.store = store
-        self._command, others = SERVERS[server]
+        self._command, others = (SERVERS | DECORATED)[server]
         self.journal = folder / "journal"
         (folder / "small.txt").write_bytes(b"a small file\n")
         self._env = {"SHOP_JOURNAL": str(self.journal), "SHOP_STORE": store, **others, **env}

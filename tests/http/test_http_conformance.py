@@ -1,7 +1,7 @@
 """The conformance suite on every kind of server and store."""
 
 import pytest
-from http_servers import on
+from http_servers import DECORATED, on
 
 from dupeproof.testing.http import HttpConformance, HttpResponseConformance, HttpSlowConformance
 
@@ -28,6 +28,21 @@ class TestSlow(OnAShop, HttpSlowConformance):
 
 @on()
 class TestResponses(OnAShop, HttpResponseConformance):
+    pass
+
+
+@on(DECORATED, ["memory"])
+class TestKeysOfDecoratedViews(OnAShop, HttpConformance):
+    pass
+
+
+@on(DECORATED, ["memory"])
+class TestSlowDecoratedViews(OnAShop, HttpSlowConformance):
+    pass
+
+
+@on(DECORATED, ["memory"])
+class TestResponsesOfDecoratedViews(OnAShop, HttpResponseConformance):
     pass
 
 
