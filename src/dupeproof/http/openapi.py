@@ -74,3 +74,6 @@ def _describe(operation: dict[str, Any], header: str, *, required: bool) -> None
         answer.setdefault("content", {})[MEDIA_TYPE] = {
             "schema": {"$ref": f"#/components/schemas/{_PROBLEM}"}
         }
+    if "requestBody" in operation:
+        # FastAPI says so of a body that it cannot parse, but not in its document.
+        responses["400"]["content"].setdefault("application/json", {})
