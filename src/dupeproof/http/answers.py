@@ -11,7 +11,7 @@ Headers = list[tuple[bytes, bytes]]
 Pairs = Iterable[tuple[bytes, bytes]]
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
+class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     status: int
     headers: Headers
     body: bytes | None = b""

@@ -78,56 +78,58 @@ class AsgiGuard:
         # Most requests have no key, and where none is needed that is all there is to ask.
         self._only_with_header = not rules.required and rules.find_key is None
 
-    async def __call__(self, app: App, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    def __call__(
+        self, app: App, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> Awaitable[None]:
+        """To be awaited. What is not to be guarded goes to the app as it is."""
         if scope["type"] != "http" or scope["method"] not in self._methods:
-            await app(scope, receive, send)
-            return
+            return app(scope, receive, send)
         name = self._header
         values = [value for header, value in scope["headers"] if header == name]
         if not values and self._only_with_header:
-            await app(scope, receive, send)
-            return
+            return app(scope, receive, send)
         request = Request(scope)
         if not self._desk.wants(scope["method"], request):
-            await app(scope, receive, send)
-            return
+            return app(scope, receive, send)
+        return self._guard(app, request, [value.decode("latin-1") for value in values], receive, send)
+
+    async def _guard(
+        self, app: App, request: Request, values: list[str], receive: Receive, send: Send
+    ) -> None:
+        scope, desk = request.scope, self._desk
+        inlet = Inlet(receive, desk.rules.request_limit, hides_disconnect=self._detach)
         try:
-            key = self._desk.find_key([value.decode("latin-1") for value in values], request)
+            key = desk.find_key(values, request)
             if key is None:
                 await app(scope, receive, send)
                 return
-            whole_key = await self._desk.whose(key, request)
-            inlet = Inlet(receive, self._desk.rules.request_limit, hides_disconnect=self._detach)
-            try:
-                await self._guard(app, scope, request, whole_key, inlet, send)
-            finally:
-                inlet.close()
+            whole_key = await desk.whose(key, request)
+            headers = dict(scope["headers"])
+            await inlet.read(headers.get(b"content-length", b"").decode("latin-1"))
+            exchange = desk.exchange(
+                whole_key,
+                desk.compared(
+                    request,
+                    scope["method"],
+                    scope["path"],
+                    scope.get("query_string", b""),
+                    headers.get(b"content-type", b""),
+                    inlet.chunks(),
+                ),
+            )
+            answer = await exchange.begin()
+            if answer is not None:
+                await send_answer(send, answer)
+            elif self._detach:
+                await detached(self._run(app, scope, inlet.moved(), send, exchange))
+            else:
+                await self._run(app, scope, inlet, send, exchange)
         except Refused as refused:
             await send_answer(send, problem(refused.code))
         except Disconnected:
             return
-
-    async def _guard(
-        self, app: App, scope: MutableMapping[str, Any], request: Request, key: str, inlet: Inlet, send: Send
-    ) -> None:
-        headers = dict(scope["headers"])
-        await inlet.read(headers.get(b"content-length", b"").decode("latin-1"))
-        compared = self._desk.compared(
-            request,
-            scope["method"],
-            scope["path"],
-            scope.get("query_string", b""),
-            headers.get(b"content-type", b""),
-            inlet.chunks(),
-        )
-        exchange = self._desk.exchange(key, compared)
-        answer = await exchange.begin()
-        if answer is not None:
-            await send_answer(send, answer)
-        elif self._detach:
-            await detached(self._run(app, scope, inlet.moved(), send, exchange))
-        else:
-            await self._run(app, scope, inlet, send, exchange)
+        finally:
+            inlet.close()
 
     async def _run(
         self, app: App, scope: MutableMapping[str, Any], inlet: Inlet, send: Send, exchange: AsyncExchange

@@ -121,17 +121,16 @@ class Outlet:
         self._passing = False
         """The handler speaks to the client directly."""
 
-    async def __call__(self, message: Message) -> None:
+    def __call__(self, message: Message) -> Awaitable[None]:
         kind = message["type"]
         if self._passing:
-            await self._settle_late(message)
-            await self._send(message)
-        elif kind == "http.response.start":
+            return self._hand_on(message)
+        if kind == "http.response.start":
             self._start = message
-        elif kind == "http.response.body" and self._start is not None:
-            await self._take(self._start, message)
-        else:
-            await self._send(message)
+            return _nothing()
+        if kind == "http.response.body" and self._start is not None:
+            return self._take(self._start, message)
+        return self._send(message)
 
     async def _take(self, start: Message, message: Message) -> None:
         body = message.get("body", b"")
@@ -167,10 +166,15 @@ class Outlet:
         self._size += len(body)
         return self._size <= self._limit
 
-    async def _settle_late(self, message: Message) -> None:
+    async def _hand_on(self, message: Message) -> None:
         ends = message["type"] == "http.response.body" and not message.get("more_body", False)
         if ends and self._start is not None and not self._exchange.settled:
             await self._exchange.settle(self._start["status"], (), None)
+        await self._send(message)
+
+
+async def _nothing() -> None:
+    """The start of a response is kept, and nobody waits for it."""
 
 
 async def send_answer(send: Send, answer: Answer) -> None:
