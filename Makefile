@@ -15,7 +15,7 @@ DEV := $(VENV)/.dev-$(FOUND)
 DEMO := $(VENV)/.demo-$(FOUND)
 BENCH := $(VENV)/.bench-$(FOUND)
 
-.PHONY: help demo test test-fast storm lint types bench constraints clean
+.PHONY: help demo test test-fast storm overhead lint types bench constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make test         all tests, on every server this machine can have"
 	@echo "make test-fast    the tests that need no server"
 	@echo "make storm        20,000 messages through four relays that are killed again and again"
+	@echo "make overhead     what the HTTP middleware costs, beside the bare app and another library"
 	@echo "make lint         style, import layers, generated files"
 	@echo "make types        mypy"
 	@echo "make bench        the measurements, beside other libraries; in a minute: ARGS=--quick"
@@ -47,6 +48,9 @@ test-fast: $(DEV)
 
 storm: $(DEV)
 	@OUTBOX_MESSAGES=20000 OUTBOX_KEYS=500 $(BIN)/python -m pytest tests/outbox/test_relay_storm.py -s $(ARGS)
+
+overhead: $(DEV) $(BENCH)
+	@$(BIN)/python tests/http/overhead.py $(ARGS)
 
 lint: $(DEV)
 	@$(BIN)/ruff check
