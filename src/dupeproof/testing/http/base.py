@@ -1,5 +1,6 @@
 """What the parts of the HTTP suite share: the app under test and short ways to speak to it."""
 
+import ssl
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -10,6 +11,8 @@ import pytest
 KEY = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
 STORED = "Idempotency-Stored"
+_TLS = ssl.create_default_context()
+"""One for all tests: making it takes longer than most of them."""
 
 
 def new_name() -> str:
@@ -36,7 +39,7 @@ class HttpCase:
     @pytest.fixture
     def client(self, url: str) -> Iterator[httpx.Client]:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        with httpx.Client(base_url=url, timeout=60, limits=limits, trust_env=False) as client:
+        with httpx.Client(base_url=url, timeout=60, limits=limits, trust_env=False, verify=_TLS) as client:
             yield client
 
     def order(self, name: str) -> dict[str, Any]:
