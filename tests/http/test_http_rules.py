@@ -220,6 +220,25 @@ async def test_a_duplicate_may_wait_for_the_response():
     assert handler.runs == 1
 
 
+async def test_attempts_may_be_limited():
+    handler = Counter(lambda request: Response(status_code=500))
+    async with asking(handler, max_attempts=2) as client:
+        for _ in range(2):
+            assert (await client.post("/", headers=KEY)).status_code == 500
+        assert code_of(await client.post("/", headers=KEY)) == (409, "attempts-exhausted")
+    assert handler.runs == 2
+
+
+async def test_replays_may_come_from_memory(own_redis):
+    redis = own_redis()
+    handler = Counter()
+    async with asking(handler, store=redis.url, cache=10) as client:
+        await client.post("/", headers=KEY)
+        redis.kill()
+        again = await client.post("/", headers=KEY)
+    assert again.headers["idempotent-replayed"] == "true"
+
+
 async def test_a_scope_may_be_async():
     async def user(request):
         await asyncio.sleep(0)

@@ -1,13 +1,14 @@
 """The ASGI middleware: reads the request, lets it in once, and holds the response back until it is stored."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Unpack
+from collections.abc import Awaitable, Callable
+from typing import Unpack
 
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.guards import AsyncOnce
 from dupeproof.http._async.desk import AsyncDesk
 from dupeproof.http._async.exchange import AsyncExchange
-from dupeproof.http.asgi_messages import Disconnected, Inlet, Outlet, detached, send_answer
+from dupeproof.http.asgi_messages import Disconnected, Inlet, Message, Outlet, Receive, Send, send_answer
+from dupeproof.http.detaching import detached
 from dupeproof.http.handling import current
 from dupeproof.http.problems import Refused, problem
 from dupeproof.http.rules import Options, Scope
@@ -21,10 +22,7 @@ except ModuleNotFoundError as exc:
         name=exc.name,
     ) from exc
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
 _PAST_US = ("http.response.pathsend", "http.response.zerocopysend")
 """Extensions by which a body goes out that we do not see."""
 
@@ -52,13 +50,13 @@ class IdempotencyMiddleware:
         self._desk = AsyncDesk(store, scope, options)
         self._guard = AsgiGuard(self._desk, detach=detach)
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(scope, receive, send)
         else:
             await self._guard(self._app, scope, receive, send)
 
-    async def _live(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
         warn_of_late_teardown(getattr(scope.get("app"), "routes", ()), self._desk.rules.methods)
         try:
             await self._app(scope, receive, send)
@@ -78,9 +76,7 @@ class AsgiGuard:
         # Most requests have no key, and where none is needed that is all there is to ask.
         self._only_with_header = not rules.required and rules.find_key is None
 
-    def __call__(
-        self, app: App, scope: MutableMapping[str, Any], receive: Receive, send: Send
-    ) -> Awaitable[None]:
+    def __call__(self, app: App, scope: Message, receive: Receive, send: Send) -> Awaitable[None]:
         """To be awaited. What is not to be guarded goes to the app as it is."""
         if scope["type"] != "http" or scope["method"] not in self._methods:
             return app(scope, receive, send)
@@ -131,9 +127,7 @@ class AsgiGuard:
         finally:
             inlet.close()
 
-    async def _run(
-        self, app: App, scope: MutableMapping[str, Any], inlet: Inlet, send: Send, exchange: AsyncExchange
-    ) -> None:
+    async def _run(self, app: App, scope: Message, inlet: Inlet, send: Send, exchange: AsyncExchange) -> None:
         extensions = scope.get("extensions")
         if extensions and not extensions.keys().isdisjoint(_PAST_US):
             scope["extensions"] = {name: value for name, value in extensions.items() if name not in _PAST_US}

@@ -1,9 +1,9 @@
 """Both directions of an ASGI exchange: the request body, read before the handler, and its response, held back."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any
 
 from dupeproof.http._async.exchange import AsyncExchange
 from dupeproof.http.answers import Answer
@@ -14,19 +14,6 @@ from dupeproof.http.statuses import Fate
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-
-
-_detached: set[asyncio.Task[Any]] = set()
-"""The loop itself keeps only weak references to its tasks."""
-T = TypeVar("T")
-
-
-async def detached(work: Coroutine[Any, Any, T]) -> T:
-    """The value of the work, which comes to its end although who waits for it is cancelled."""
-    task = asyncio.ensure_future(work)
-    _detached.add(task)
-    task.add_done_callback(_detached.discard)
-    return await asyncio.shield(task)
 
 
 class Disconnected(BaseException):
@@ -49,9 +36,7 @@ class Inlet:
 
     async def read(self, content_length: str) -> None:
         announced_size(content_length, self._limit)
-        message = await self._receive()
-        if message["type"] != "http.request":
-            raise Disconnected
+        message = _request(await self._receive())
         first = message.get("body", b"")
         check_size(len(first), self._limit)
         self._whole = first
@@ -61,14 +46,8 @@ class Inlet:
         self._spooled = body = Body(self._limit)
         body.add(first)
         while message.get("more_body", False):
-            message = await self._next()
+            message = _request(await self._receive())
             body.add(message.get("body", b""))
-
-    async def _next(self) -> Message:
-        message = await self._receive()
-        if message["type"] != "http.request":
-            raise Disconnected
-        return message
 
     def chunks(self) -> Iterable[bytes]:
         if self._spooled is not None:
@@ -101,6 +80,12 @@ class Inlet:
         if self._spooled is not None:
             self._spooled.close()
             self._spooled = None
+
+
+def _request(message: Message) -> Message:
+    if message["type"] != "http.request":
+        raise Disconnected
+    return message
 
 
 class Outlet:

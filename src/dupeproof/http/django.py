@@ -13,8 +13,8 @@ from dupeproof.http._async.views import guarded as guarded_async
 from dupeproof.http._sync.desk import Desk
 from dupeproof.http._sync.views import guarded
 from dupeproof.http.answers import Answer, Headers
-from dupeproof.http.asgi_messages import detached
 from dupeproof.http.bodies import CHUNK, Body, announced_size
+from dupeproof.http.detaching import detached
 from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Scope
