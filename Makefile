@@ -16,7 +16,7 @@ DEV := $(VENV)/.dev-$(FOUND)
 DEMO := $(VENV)/.demo-$(FOUND)
 BENCH := $(VENV)/.bench-$(FOUND)
 
-.PHONY: help demo test test-fast storm figures lint types bench constraints clean
+.PHONY: help demo test test-fast storm figures overhead lint types bench constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make test-fast    the tests that need no server"
 	@echo "make storm        20,000 messages through four relays that are killed again and again"
 	@echo "make figures      what marking costs, also while a million expired marks are purged; three minutes"
+	@echo "make overhead     what the HTTP middleware costs, beside the bare app and another library"
 	@echo "make lint         style, import layers, generated files"
 	@echo "make types        mypy"
 	@echo "make bench        the measurements, beside other libraries; in a minute: ARGS=--quick"
@@ -54,6 +55,9 @@ storm: $(DEV)
 figures: $(DEV)
 	@INBOX_EXPIRED=1000000 INBOX_SECONDS=3 INBOX_MARKED=1000 INBOX_ROUNDS=7 \
 	  $(BIN)/python -m pytest tests/inbox/test_inbox_figures.py -q -rP $(ARGS)
+
+overhead: $(DEV) $(BENCH)
+	@$(BIN)/python tests/http/overhead.py $(ARGS)
 
 lint: $(DEV)
 	@$(BIN)/ruff check

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, assert_type
 
+from fastapi.routing import APIRoute
+
 from dupeproof import (
     AsyncCooldown,
     AsyncInbox,
@@ -32,6 +34,9 @@ from dupeproof.filters import (
 )
 from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.results import DeadCall, Result
+from dupeproof.http import SHARED, IdempotencyMiddleware, idempotency, key_for
+from dupeproof.http.fastapi import idempotent_route
+from dupeproof.http.wsgi import IdempotencyMiddleware as WsgiMiddleware
 from dupeproof.keys import content_id, fingerprint, new_id
 from dupeproof.outbox import Message, OutboxStatus
 from dupeproof.testing import crash_at, points, reached
@@ -200,3 +205,15 @@ async def use_inbox(async_inbox: AsyncInbox) -> None:
 with crash_at("after-commit", 2, kill=False):
     assert_type(reached("shop.charged"), None)
 assert_type(points(), dict[str, str])
+
+
+def http_types(app: Any) -> None:
+    asgi = IdempotencyMiddleware(app, store="memory://", scope=SHARED, window="1h", on_error="hold")
+    assert_type(asgi, IdempotencyMiddleware)
+    WsgiMiddleware(app, store=Once("memory://"), scope=lambda request: 1, required=True)
+    assert_type(idempotent_route(store=AsyncOnce("memory://"), scope=SHARED), type[APIRoute])
+    assert_type(key_for("user", "key"), str)
+    assert_type(idempotency.attempt(), int)
+    assert_type(idempotency.child_key("charge"), str)
+    with idempotency.transaction(app) as keep:
+        assert_type(keep(Receipt("o-1", 1)), Receipt)

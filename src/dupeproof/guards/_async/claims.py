@@ -73,6 +73,11 @@ class AsyncClaim:
         return self._request.token
 
     @property
+    def digest(self) -> bytes:
+        """Under which the key is stored."""
+        return self._request.key
+
+    @property
     def result(self) -> Any:
         """The value: yours to set when won, the stored one when done."""
         if self._done is None:

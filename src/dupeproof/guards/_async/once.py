@@ -199,6 +199,10 @@ class AsyncOnce:
         self._codec.prepare(returns)
         return self._runner.claim(check_key(key), returns, value_fingerprint(fingerprint))
 
+    def runner(self, *, name: str, codec: Codec) -> AsyncRunner:
+        """For layers built on this guard: claims in its namespace, on its terms, with results in their own codec."""
+        return AsyncRunner(self._engine, self._policy, self._digest, codec, name)
+
     # Looking and mending
 
     async def known(self, keys: Iterable[Key]) -> list[bool]:

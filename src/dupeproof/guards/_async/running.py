@@ -31,7 +31,7 @@ class AsyncRunner:
         name: str = "",
     ) -> None:
         self._engine = engine
-        self._policy = policy
+        self.policy = policy
         self._digest = digest
         self._codec = codec
         self._name = name
@@ -68,7 +68,7 @@ class AsyncRunner:
         claims = [
             self.claim(key, returns, compared) for key, compared in zip(keys, fingerprints, strict=True)
         ]
-        batch = AsyncBatch(self._engine, self._policy, claims)
+        batch = AsyncBatch(self._engine, self.policy, claims)
         await batch.run(fn, items)
         for place in batch.again:
             try:
@@ -90,7 +90,7 @@ class AsyncRunner:
     ) -> R:
         digest = self._digest(key)
         here = self._here
-        if here is None or (owner := here.begin(digest, self._policy.terms, fingerprint)) is None:
+        if here is None or (owner := here.begin(digest, self.policy.terms, fingerprint)) is None:
             return await _perform(self._claim(key, digest, returns, fingerprint), fn, args, kwargs)
         if self._won is not None:
             self._won(digest, 1)
@@ -108,7 +108,7 @@ class AsyncRunner:
         except Exception:  # noqa: BLE001 - the claim will say what it means
             stored = False
         else:
-            stored = here.complete(digest, owner, self._policy.terms.window, data, self._codec.name)
+            stored = here.complete(digest, owner, self.policy.terms.window, data, self._codec.name)
         if not stored:
             await self._continued(here, owner, key, digest, returns, fingerprint).finish(value)
             return value
@@ -128,7 +128,7 @@ class AsyncRunner:
 
     def _claim(self, key: str, digest: bytes, returns: Any, fingerprint: bytes) -> AsyncClaim:
         return AsyncClaim(
-            self._engine, self._policy, self._name, self._codec, returns, key, digest, fingerprint
+            self._engine, self.policy, self._name, self._codec, returns, key, digest, fingerprint
         )
 
 

@@ -198,6 +198,10 @@ class Once:
         self._codec.prepare(returns)
         return self._runner.claim(check_key(key), returns, value_fingerprint(fingerprint))
 
+    def runner(self, *, name: str, codec: Codec) -> Runner:
+        """For layers built on this guard: claims in its namespace, on its terms, with results in their own codec."""
+        return Runner(self._engine, self._policy, self._digest, codec, name)
+
     # Looking and mending
 
     def known(self, keys: Iterable[Key]) -> list[bool]:

@@ -32,7 +32,7 @@ class Runner:
         name: str = "",
     ) -> None:
         self._engine = engine
-        self._policy = policy
+        self.policy = policy
         self._digest = digest
         self._codec = codec
         self._name = name
@@ -69,7 +69,7 @@ class Runner:
         claims = [
             self.claim(key, returns, compared) for key, compared in zip(keys, fingerprints, strict=True)
         ]
-        batch = Batch(self._engine, self._policy, claims)
+        batch = Batch(self._engine, self.policy, claims)
         batch.run(fn, items)
         for place in batch.again:
             try:
@@ -91,7 +91,7 @@ class Runner:
     ) -> R:
         digest = self._digest(key)
         here = self._here
-        if here is None or (owner := here.begin(digest, self._policy.terms, fingerprint)) is None:
+        if here is None or (owner := here.begin(digest, self.policy.terms, fingerprint)) is None:
             return _perform(self._claim(key, digest, returns, fingerprint), fn, args, kwargs)
         if self._won is not None:
             self._won(digest, 1)
@@ -109,7 +109,7 @@ class Runner:
         except Exception:  # noqa: BLE001 - the claim will say what it means
             stored = False
         else:
-            stored = here.complete(digest, owner, self._policy.terms.window, data, self._codec.name)
+            stored = here.complete(digest, owner, self.policy.terms.window, data, self._codec.name)
         if not stored:
             self._continued(here, owner, key, digest, returns, fingerprint).finish(value)
             return value
@@ -128,7 +128,7 @@ class Runner:
         return claim
 
     def _claim(self, key: str, digest: bytes, returns: Any, fingerprint: bytes) -> Claim:
-        return Claim(self._engine, self._policy, self._name, self._codec, returns, key, digest, fingerprint)
+        return Claim(self._engine, self.policy, self._name, self._codec, returns, key, digest, fingerprint)
 
 
 def _perform(claim: Claim, fn: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:

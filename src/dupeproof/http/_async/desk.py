@@ -1,0 +1,93 @@
+"""Where requests are received: is there a key, whose is it, and is it the same request as before?"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dupeproof.core.events import logger
+from dupeproof.core.protocols import AsyncStore
+from dupeproof.errors import ConfigError, KeyInvalid
+from dupeproof.guards import AsyncOnce
+from dupeproof.guards._async.runtime import IS_ASYNC, settle
+from dupeproof.http._async.exchange import AsyncExchange
+from dupeproof.http.answers import Answer, AnswerCodec
+from dupeproof.http.fingerprints import request_digest
+from dupeproof.http.handling import Handling
+from dupeproof.http.keys import check_length, key_for, parse_key
+from dupeproof.http.problems import Code, Refused
+from dupeproof.http.rules import GuardOptions, Options, Scope, make_rules, split_options
+from dupeproof.http.statuses import Fate
+from dupeproof.keys.fingerprints import digest
+
+
+class AsyncDesk:
+    def __init__(self, store: str | AsyncStore | AsyncOnce, scope: Scope, options: Options) -> None:
+        of_requests, of_guard = split_options(options)
+        self.rules = make_rules(scope, of_requests, is_async=IS_ASYNC)
+        self._once = _guard(store, of_guard, hold=self.rules.of_error is Fate.HOLD)
+        self._runner = self._once.runner(name="http", codec=AnswerCodec())
+        self._owned = not isinstance(store, AsyncOnce)
+        if self.rules.of_error is Fate.HOLD and not self._runner.policy.terms.hold:
+            raise ConfigError("on_error='hold' needs a guard made with on_abandoned='hold'")
+
+    def wants(self, method: str, request: Any) -> bool:
+        """Whether requests like this are to be guarded."""
+        return method in self.rules.methods and (self.rules.when is None or self.rules.when(request))
+
+    def find_key(self, values: Sequence[str], request: Any) -> str | None:
+        """The key; None if there is none and none is needed. Raises `Refused`."""
+        rules = self.rules
+        if rules.find_key is None:
+            key = parse_key(values)
+        else:
+            found = rules.find_key(request)
+            key = None if found is None else check_length(found)
+        if key is None:
+            if rules.required:
+                raise Refused(Code.KEY_MISSING)
+            return None
+        if rules.validate is not None and not rules.validate(key):
+            raise Refused(Code.KEY_MALFORMED)
+        return key
+
+    async def whose(self, key: str, request: Any) -> str:
+        """The whole key, with the scope it belongs to. Raises `Refused`."""
+        scope = self.rules.scope
+        owner = scope(request) if callable(scope) else scope
+        if type(owner) is not str:
+            owner = await settle(owner)
+        try:
+            return key_for(owner, key)
+        except KeyInvalid as exc:
+            logger.exception("A request with a key was refused")
+            raise Refused(Code.SCOPE_MISSING) from exc
+
+    def compared(
+        self, request: Any, method: str, path: str, query: bytes, content_type: bytes, body: Iterable[bytes]
+    ) -> bytes:
+        """What must be equal in a retry, as a digest."""
+        if self.rules.fingerprint is None:
+            return request_digest(method, path, query, content_type, body)
+        return digest(self.rules.fingerprint(request, b"".join(body)))
+
+    def exchange(self, key: str, compared: bytes) -> AsyncExchange:
+        claim = self._runner.claim(key, Answer, compared)
+        return AsyncExchange(self.rules, claim, Handling(key, claim, compared, self._runner.policy.terms))
+
+    async def close(self) -> None:
+        if self._owned:
+            await self._once.close()
+
+
+def _guard(store: str | AsyncStore | AsyncOnce, options: GuardOptions, *, hold: bool) -> AsyncOnce:
+    if isinstance(store, AsyncOnce):
+        if options:
+            raise ConfigError(
+                f"{', '.join(options)}: your {type(store).__name__} has its own; set it there, or pass a URL as store="
+            )
+        return store
+    others: dict[str, Any] = {"namespace": "http", **options}
+    if "wait" in options:
+        others["on_busy"] = "wait"
+    if hold:
+        others["on_abandoned"] = "hold"
+    return AsyncOnce(store, **others)

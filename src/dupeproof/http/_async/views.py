@@ -1,0 +1,64 @@
+"""The guard around one view: for frameworks in which we see requests and responses as objects, not as messages."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from dupeproof.core.events import logger
+from dupeproof.guards._async.runtime import settle
+from dupeproof.http._async.desk import AsyncDesk
+from dupeproof.http._async.exchange import AsyncExchange
+from dupeproof.http.handling import current
+from dupeproof.http.problems import Refused, problem
+from dupeproof.http.views import Framework, Incoming
+
+R = TypeVar("R")
+
+
+async def guarded(
+    desk: AsyncDesk, incoming: Incoming, framework: Framework[R], view: Callable[[], Awaitable[R]]
+) -> R:
+    """The response of the view, or the one to give in its place."""
+    request = incoming.request
+    if not desk.wants(incoming.method, request):
+        return await settle(view())
+    try:
+        key = desk.find_key(incoming.key_values(desk.rules.header), request)
+        if key is None:
+            return await settle(view())
+        whole_key = await desk.whose(key, request)
+        body = incoming.body(desk.rules.request_limit)
+        compared = desk.compared(
+            request, incoming.method, incoming.path, incoming.query, body.content_type, body.chunks
+        )
+    except Refused as refused:
+        return framework.respond(problem(refused.code))
+    exchange = desk.exchange(whole_key, compared)
+    answer = await exchange.begin()
+    if answer is not None:
+        return framework.respond(answer)
+    token = current.set(exchange.handling)
+    try:
+        return await _settled(exchange, framework, await settle(view()), desk.rules.response_limit)
+    except Exception as exc:
+        if exchange.settled:
+            raise
+        answer = await exchange.failed(exc)
+        if answer is None:
+            raise
+        if exchange.handling.done is None:
+            logger.exception("A handler failed, and its key gets this answer from now on")
+        return framework.respond(answer)
+    except BaseException as exc:
+        if not exchange.settled:
+            await exchange.abandon(exc)
+        raise
+    finally:
+        current.reset(token)
+
+
+async def _settled(exchange: AsyncExchange, framework: Framework[R], response: R, limit: int) -> R:
+    if exchange.handling.done is not None:
+        return framework.respond(await exchange.repeat(exchange.handling.done))
+    seen = framework.seen(response, limit)
+    framework.add(response, await exchange.settle(seen.status, seen.headers, seen.body))
+    return response

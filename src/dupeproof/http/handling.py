@@ -1,0 +1,49 @@
+"""What a handler may know and decide about the request it is handling."""
+
+from contextvars import ContextVar
+from typing import Protocol
+
+from dupeproof.core.records import Terms
+from dupeproof.errors import ConfigError
+from dupeproof.http.answers import Answer
+from dupeproof.http.statuses import Fate
+from dupeproof.keys.ids import content_id
+
+
+class Owned(Protocol):
+    """The claim on the key, sync or async."""
+
+    @property
+    def token(self) -> bytes: ...
+
+    @property
+    def digest(self) -> bytes: ...
+
+
+class Handling:
+    """A request with a key, while its handler runs."""
+
+    __slots__ = ("_key", "attempt", "claim", "compared", "done", "fate", "terms")
+
+    def __init__(self, key: str, claim: Owned, compared: bytes, terms: Terms) -> None:
+        self._key = key
+        self.attempt = 1
+        self.fate: Fate | None = None
+        """What the handler decided; None to go by the status."""
+        self.done: Answer | None = None
+        """The response of an earlier run, found in the handler's own database."""
+        self.claim = claim
+        self.compared = compared
+        self.terms = terms
+
+    def check_hold(self) -> None:
+        if not self.terms.hold:
+            raise ConfigError(
+                "only a guard that holds abandoned keys can hold this one; choose on_error='hold'"
+            )
+
+    def child_key(self, name: str) -> str:
+        return content_id(name, context=self._key)
+
+
+current: ContextVar[Handling | None] = ContextVar("dupeproof_handling", default=None)

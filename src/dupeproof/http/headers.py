@@ -1,0 +1,42 @@
+"""Which headers of a response are stored, and those we add."""
+
+from functools import lru_cache
+
+from dupeproof.http.answers import Headers, Pairs
+
+REPLAYED = (b"idempotent-replayed", b"true")
+NOT_STORED = (b"idempotency-stored", b"false")
+
+_NEVER_STORED = frozenset(
+    (
+        # Of this one exchange and its caller.
+        b"set-cookie set-cookie2 www-authenticate authentication-info proxy-authenticate proxy-authentication-info"
+        # Of this one connection.
+        b" connection keep-alive proxy-connection te trailer transfer-encoding upgrade"
+        # Of this moment.
+        b" date age retry-after-ms server-timing ratelimit ratelimit-limit ratelimit-remaining ratelimit-reset ratelimit-policy"
+        # Of this try.
+        b" traceparent tracestate traceresponse b3 x-request-id x-correlation-id x-trace-id x-amzn-trace-id"
+        b" x-amzn-requestid x-cloud-trace-context request-id idempotent-replayed idempotency-stored"
+    ).split()
+)
+_NEVER_STORED_BEGINNINGS = (b"access-control-", b"x-ratelimit-", b"x-rate-limit-", b"x-b3-")
+
+
+def storable(headers: Pairs) -> Headers:
+    """Names in lower case; of several values of a name all are kept, in order."""
+    return [(kept, value) for name, value in headers if (kept := _storable_name(name)) is not None]
+
+
+@lru_cache(1024)
+def _storable_name(name: bytes) -> bytes | None:
+    lower = name.lower()
+    stored = lower not in _NEVER_STORED and not lower.startswith(_NEVER_STORED_BEGINNINGS)
+    return lower if stored else None
+
+
+def value_of(headers: Pairs, wanted: bytes) -> bytes | None:
+    for name, value in headers:
+        if name.lower() == wanted:
+            return value
+    return None

@@ -1,0 +1,137 @@
+"""What we answer in place of the handler: problems (RFC 9457) with stable types and codes, one table."""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from dupeproof.errors import Busy, Dead, Held, KeyReused, StoreUnavailable
+from dupeproof.http.answers import Answer
+
+SOON = 1
+"""Seconds after which a retry is worth while."""
+MEDIA_TYPE = "application/problem+json"
+
+
+class Code(StrEnum):
+    KEY_MISSING = "key-missing"
+    KEY_MALFORMED = "key-malformed"
+    KEY_TOO_LONG = "key-too-long"
+    BODY_MALFORMED = "body-malformed"
+    BODY_TOO_LARGE = "body-too-large"
+    KEY_REUSED = "key-reused"
+    IN_PROGRESS = "in-progress"
+    ALREADY_COMPLETED = "already-completed"
+    UNRESOLVED = "unresolved"
+    ATTEMPTS_EXHAUSTED = "attempts-exhausted"
+    STORE_UNAVAILABLE = "store-unavailable"
+    SCOPE_MISSING = "scope-missing"
+    HANDLER_FAILED = "handler-failed"
+
+
+class Problem(msgspec.Struct, frozen=True):
+    status: int
+    title: str
+    detail: str
+    retry_after: int | None = None
+
+
+PROBLEMS = {
+    Code.KEY_MISSING: Problem(
+        400,
+        "Idempotency key missing",
+        "This request needs an Idempotency-Key header: a new unique value per operation, kept over its retries.",
+    ),
+    Code.KEY_MALFORMED: Problem(
+        400,
+        "Idempotency key malformed",
+        "Send one Idempotency-Key header with one value of printable ASCII characters, bare or in double quotes.",
+    ),
+    Code.KEY_TOO_LONG: Problem(
+        400, "Idempotency key too long", "An idempotency key has at most 255 characters."
+    ),
+    Code.BODY_MALFORMED: Problem(
+        400, "Request body malformed", "The body does not agree with its Content-Length."
+    ),
+    Code.BODY_TOO_LARGE: Problem(
+        413, "Request body too large", "The body is larger than this server takes with an idempotency key."
+    ),
+    Code.KEY_REUSED: Problem(
+        422,
+        "Idempotency key reused",
+        "This key was used before with another request; use a new key for a new operation.",
+    ),
+    Code.IN_PROGRESS: Problem(
+        409,
+        "Request in progress",
+        "A request with this key is being worked on; send it again in a moment.",
+        SOON,
+    ),
+    Code.ALREADY_COMPLETED: Problem(
+        409,
+        "Request already completed",
+        "The request with this key is done, and its response was not kept; it is not run again.",
+    ),
+    Code.UNRESOLVED: Problem(
+        409,
+        "Outcome unknown",
+        "An earlier request with this key did not come to its end; someone has to find out whether it took effect.",
+    ),
+    Code.ATTEMPTS_EXHAUSTED: Problem(
+        409,
+        "Attempts used up",
+        "The request with this key has failed too often; use a new key for another try.",
+    ),
+    Code.STORE_UNAVAILABLE: Problem(
+        503,
+        "Idempotency store unavailable",
+        "Nothing was done; send the request again with the same key.",
+        SOON,
+    ),
+    Code.SCOPE_MISSING: Problem(
+        500, "Caller unknown", "The server could not tell whose idempotency key this is, so nothing was done."
+    ),
+    Code.HANDLER_FAILED: Problem(
+        500, "Internal error", "The request failed; the same key gets this answer again."
+    ),
+}
+
+REFUSALS: dict[type[Exception], Code] = {
+    KeyReused: Code.KEY_REUSED,
+    Busy: Code.IN_PROGRESS,
+    Held: Code.UNRESOLVED,
+    Dead: Code.ATTEMPTS_EXHAUSTED,
+    StoreUnavailable: Code.STORE_UNAVAILABLE,
+}
+"""What a claim raises, and how that is told."""
+
+
+class Refused(Exception):
+    """The request is answered with a problem, and not handled."""
+
+    def __init__(self, code: Code) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def problem(code: Code, *, status: int | None = None, location: bytes | None = None, **more: Any) -> Answer:
+    """The answer for a problem. `location` goes into a header, and with `more` into the body."""
+    found = PROBLEMS[code]
+    answered = status or found.status
+    content = {
+        "type": f"urn:dupeproof:problem:{code}",
+        "title": found.title,
+        "status": answered,
+        "detail": found.detail,
+        "code": str(code),
+        **more,
+    }
+    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"cache-control", b"no-store")]
+    if found.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % found.retry_after))
+    if location is not None:
+        content["location"] = location.decode("latin-1")
+        headers.append((b"location", location))
+    body = msgspec.json.encode(content)
+    headers.append((b"content-length", b"%d" % len(body)))
+    return Answer(answered, headers, body)

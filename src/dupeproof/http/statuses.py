@@ -1,0 +1,39 @@
+"""What becomes of a key, by how its request was answered."""
+
+from enum import Enum
+from typing import Literal
+
+from dupeproof.errors import ConfigError
+
+OnError = Literal["store", "release", "hold"]
+
+
+class Fate(Enum):
+    STORE = "store"
+    """Replayed to every later request with this key."""
+    RELEASE = "release"
+    """Nothing was done: the next one runs as if this had not been."""
+    FAIL = "fail"
+    """It failed: the next one runs, as another attempt."""
+    HOLD = "hold"
+    """Nobody knows whether the effect happened: no other run until someone has resolved the key."""
+
+
+_OF_ERRORS = {"store": Fate.STORE, "release": Fate.FAIL, "hold": Fate.HOLD}
+REFUSALS = frozenset({401, 403, 407, 408, 409, 421, 425, 429})
+"""The request was turned away, and would be welcome again with other credentials or at another time."""
+
+
+def of_errors(on_error: OnError) -> Fate:
+    try:
+        return _OF_ERRORS[on_error]
+    except KeyError:
+        raise ConfigError(
+            f"on_error must be one of {', '.join(map(repr, _OF_ERRORS))}; got {on_error!r}"
+        ) from None
+
+
+def fate_of(status: int, of_error: Fate) -> Fate:
+    if status >= 500:
+        return of_error
+    return Fate.RELEASE if status in REFUSALS else Fate.STORE

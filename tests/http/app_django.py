@@ -1,0 +1,113 @@
+"""The shop on Django, under WSGI and ASGI; SHOP_FORM chooses between the middleware and the decorator on views."""
+
+import asyncio
+import os
+import time
+
+import shop
+from django.conf import settings
+from django.core.asgi import get_asgi_application
+from django.core.wsgi import get_wsgi_application
+from django.http import FileResponse, HttpResponse, StreamingHttpResponse
+from django.urls import path
+
+IS_ASYNC = os.environ.get("SHOP_ASYNC") == "1"
+DECORATED = os.environ.get("SHOP_FORM") == "decorator"
+
+settings.configure(
+    ALLOWED_HOSTS=["*"],
+    DEBUG=False,
+    ROOT_URLCONF=__name__,
+    SECRET_KEY="shop",
+    LOGGING_CONFIG=None,
+    DUPEPROOF_HTTP={**shop.OPTIONS, "scope": "shop.user_of", "detach": True},
+    MIDDLEWARE=[] if DECORATED else ["dupeproof.http.django.IdempotencyMiddleware"],
+)
+
+from dupeproof.http.django import Idempotent  # noqa: E402 - needs the settings
+
+
+def guarded(view):
+    return Idempotent(**shop.OPTIONS, detach=True)(view) if DECORATED else view
+
+
+def made(name):
+    status, headers, body = shop.made(name)
+    return HttpResponse(body, status=status, headers=headers)
+
+
+@guarded
+def order(request):
+    name, seconds = shop.name_and_seconds(request.body)
+    shop.ran(name)
+    time.sleep(seconds)
+    return made(name)
+
+
+@guarded
+async def order_async(request):
+    name, seconds = shop.name_and_seconds(request.body)
+    shop.ran(name)
+    await asyncio.sleep(seconds)
+    return made(name)
+
+
+async def _each(chunks):
+    for chunk in chunks:
+        yield chunk
+
+
+async def _trickle():
+    yield b"first"
+    await asyncio.sleep(0.5)
+    yield b"second"
+
+
+def _answer(request, kind):
+    name, _ = shop.name_and_seconds(request.body)
+    shop.ran(name)
+    if kind in shop.CHUNKS:
+        media_type = "text/event-stream" if kind == "events" else "text/plain"
+        chunks = shop.CHUNKS[kind]
+        return StreamingHttpResponse(_each(chunks) if IS_ASYNC else iter(chunks), content_type=media_type)
+    if kind == "trickle":
+        return StreamingHttpResponse(_trickle() if IS_ASYNC else shop.trickle())
+    if kind == "large":
+        return HttpResponse(b"x" * shop.LARGE)
+    if kind == "broken":
+        raise RuntimeError("broken")
+    if kind == "file":
+        return HttpResponse(shop.FILE.read_bytes()) if IS_ASYNC else FileResponse(shop.FILE.open("rb"))
+    if kind == "late":
+        response = HttpResponse("done")
+        response._resource_closers.append(shop.late)
+        return response
+    status, headers, body = shop.plain(kind, name)
+    response = HttpResponse(body, status=status)
+    for header, value in headers:
+        response[header] = (
+            f"{response[header]}, {value}" if header == "X-Kept" and header in response else value
+        )
+    return response
+
+
+@guarded
+def kind(request, kind):
+    return _answer(request, kind)
+
+
+@guarded
+async def kind_async(request, kind):
+    return _answer(request, kind)
+
+
+def runs(request, name):
+    return HttpResponse(str(shop.count(name)))
+
+
+urlpatterns = [
+    path("runs/<name>", runs),
+    path("orders", order_async if IS_ASYNC else order),
+    path("<kind>", kind_async if IS_ASYNC else kind),
+]
+app = get_asgi_application() if IS_ASYNC else get_wsgi_application()

@@ -1,0 +1,115 @@
+"""Starts the shop on each kind of server."""
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from dupeproof.testing.servers import process
+from dupeproof.testing.servers.base import wait_until
+
+HERE = Path(__file__).parent
+PYTHON = [sys.executable, "-W", "error::ResourceWarning"]
+
+
+def uvicorn(app):
+    return lambda port: [
+        *PYTHON, "-m", "uvicorn", f"{app}:app", "--port", str(port), "--http", "httptools",
+        "--log-level", "warning", "--app-dir", str(HERE),
+    ]  # fmt: skip
+
+
+def gunicorn(app):
+    return lambda port: [
+        *PYTHON, "-m", "gunicorn", f"{app}:app", "--bind", f"127.0.0.1:{port}", "--threads", "16",
+        "--chdir", str(HERE), "--backlog", "128", "--log-level", "warning", "--no-control-socket",
+    ]  # fmt: skip
+
+
+def wsgiref(app):
+    return lambda port: [*PYTHON, str(HERE / "serve_wsgi.py"), app, str(port)]
+
+
+def werkzeug(app):
+    return lambda port: [
+        *PYTHON, "-m", "flask", "--app", f"{app}:app", "run", "--port", str(port), "--with-threads",
+    ]  # fmt: skip
+
+
+SERVERS = {
+    "uvicorn-starlette": (uvicorn("app_starlette"), {}),
+    "uvicorn-fastapi": (uvicorn("app_fastapi"), {}),
+    "wsgiref": (wsgiref("app_wsgi"), {}),
+    "werkzeug-flask": (werkzeug("app_flask"), {"SHOP_FORM": "decorator"}),
+    "gunicorn-flask": (gunicorn("app_flask"), {"SHOP_FORM": "middleware"}),
+    "gunicorn-django": (gunicorn("app_django"), {"SHOP_FORM": "middleware"}),
+    "uvicorn-django": (uvicorn("app_django"), {"SHOP_FORM": "middleware", "SHOP_ASYNC": "1"}),
+}
+
+
+STORES = {
+    "memory": lambda request, folder: "memory://",
+    "sqlite": lambda request, folder: f"sqlite:///{folder}/dedup.db",
+    "redis": lambda request, folder: request.getfixturevalue("redis_server").url,
+    "postgres": lambda request, folder: request.getfixturevalue("postgres_module_url"),
+}
+EMBEDDED = ("memory", "sqlite")
+
+
+def on(servers=tuple(SERVERS), stores=tuple(STORES), *, around=("",)):
+    """Run the tests of a class on each of these servers and stores."""
+    params = [
+        pytest.param(
+            (server, store, each),
+            marks=() if store in EMBEDDED else pytest.mark.server(store),
+            id="-".join(filter(None, [server, store, each])),
+        )
+        for server in servers
+        for store in stores
+        for each in around
+    ]
+    return pytest.mark.parametrize("shop", params, indirect=True)
+
+
+DECORATED = {
+    "wsgiref-django": (wsgiref("app_django"), {"SHOP_FORM": "decorator"}),
+    "uvicorn-django-views": (uvicorn("app_django"), {"SHOP_FORM": "decorator", "SHOP_ASYNC": "1"}),
+}
+"""Other forms of what is among the servers; one store will do for them."""
+
+
+class Shop:
+    """A running shop. What it did is in its journal."""
+
+    def __init__(self, folder: Path, server: str, store: str, **env: str) -> None:
+        self._folder = folder
+        self.store = store
+        self._command, others = (SERVERS | DECORATED)[server]
+        self.journal = folder / "journal"
+        (folder / "small.txt").write_bytes(b"a small file\n")
+        self._env = {"SHOP_JOURNAL": str(self.journal), "SHOP_STORE": store, **others, **env}
+        self._port = process.free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.start()
+
+    def start(self) -> None:
+        self._log = (self._folder / "log").open("ab")
+        env = {**self._env, "PYTHONPATH": str(HERE)}
+        self._process = process.spawn(
+            self._command(self._port), cwd=self._folder, log=self._log, env=env, end_signal=signal.SIGKILL
+        )
+        wait_until(self._answers, what=f"{self._folder} to answer")
+
+    def _answers(self) -> bool:
+        if self._process.poll() is not None:
+            raise RuntimeError((self._folder / "log").read_text())
+        with socket.create_connection(("127.0.0.1", self._port), timeout=1):
+            return True
+
+    def kill(self) -> None:
+        os.killpg(self._process.pid, signal.SIGKILL)
+        process.forget(self._process)
+        self._log.close()

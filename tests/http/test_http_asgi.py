@@ -1,0 +1,344 @@
+"""What a server and an app may do to each other, with the middleware in between."""
+
+import asyncio
+import contextlib
+
+import httpx
+import pytest
+from http_asking import KEY, Counter, asking, client_of, guarded
+from http_servers import on
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from websockets.sync.client import connect
+
+from dupeproof import AsyncOnce
+from dupeproof.http import SHARED, IdempotencyMiddleware, key_for
+
+SCOPE = {
+    "type": "http",
+    "method": "POST",
+    "path": "/",
+    "raw_path": b"/",
+    "query_string": b"",
+    "root_path": "",
+    "scheme": "http",
+    "http_version": "1.1",
+    "headers": [(b"idempotency-key", b"k")],
+}
+
+
+class Line:
+    """A server, as an app sees one: what it receives, and what it has been sent."""
+
+    def __init__(self, *messages):
+        self.waiting = list(messages)
+        self.sent = []
+        self.asked = 0
+
+    async def receive(self):
+        self.asked += 1
+        if not self.waiting:
+            await asyncio.Event().wait()
+        return self.waiting.pop(0)
+
+    async def send(self, message):
+        self.sent.append(message)
+
+    @property
+    def status(self):
+        return self.sent[0]["status"]
+
+
+def body(data=b"", *, more=False):
+    return {"type": "http.request", "body": data, "more_body": more}
+
+
+def protected(app, **options):
+    return IdempotencyMiddleware(app, **{"store": "memory://", "scope": SHARED, **options})
+
+
+async def answer(send, data=b"done"):
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(data))]}
+    )
+    await send({"type": "http.response.body", "body": data})
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        {**SCOPE, "method": "GET"},
+        {**SCOPE, "method": "HEAD"},
+        {**SCOPE, "method": "OPTIONS"},
+        {**SCOPE, "headers": []},
+        {**SCOPE, "type": "websocket"},
+    ],
+)
+async def test_what_is_not_guarded_is_handed_on_unread(scope):
+    line, seen = Line(body()), []
+
+    async def app(*arguments):
+        seen.append(arguments)
+
+    await protected(app)(scope, line.receive, line.send)
+    assert seen == [(scope, line.receive, line.send)]
+    assert line.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [([(b"idempotency-key", b"a,b")], 400), ([(b"idempotency-key", b"k"), (b"content-length", b"99")], 413)],
+)
+async def test_what_is_refused_is_not_read(headers, code):
+    line = Line(body(b"x" * 99))
+    await protected(None, request_limit=9)({**SCOPE, "headers": headers}, line.receive, line.send)
+    assert line.status == code
+    assert line.asked == 0
+
+
+async def test_a_body_that_grows_too_large_is_refused():
+    line = Line(*[body(b"12345", more=True)] * 3)
+    await protected(None, request_limit=9)(dict(SCOPE), line.receive, line.send)
+    assert line.status == 413
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [1, 0, 2], [700_000, 700_000, 700_000]])
+async def test_a_body_arrives_whole(sizes):
+    pieces = [bytes([n]) * size for n, size in enumerate(sizes)]
+    line = Line(*[body(piece, more=True) for piece in pieces], body(b"end"), {"type": "http.disconnect"})
+    received = []
+
+    async def app(scope, receive, send):
+        received.append(await Request(scope, receive).body())
+        assert (await receive())["type"] == "http.disconnect"
+        await answer(send)
+
+    await protected(app)(dict(SCOPE), line.receive, line.send)
+    assert received == [b"".join(pieces) + b"end"]
+    assert line.status == 200
+
+
+async def test_a_client_that_leaves_before_its_request_is_whole_runs_nothing():
+    line = Line(body(b"half", more=True), {"type": "http.disconnect"})
+    await protected(None)(dict(SCOPE), line.receive, line.send)
+    assert line.sent == []
+
+
+async def test_extensions_that_pass_us_by_are_not_offered():
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(set(scope["extensions"]))
+        await answer(send)
+
+    extensions = {"http.response.pathsend": {}, "http.response.zerocopysend": {}, "http.response.debug": {}}
+    line = Line(body())
+    await protected(app)({**SCOPE, "extensions": extensions}, line.receive, line.send)
+    assert seen == [{"http.response.debug"}]
+
+
+async def test_a_response_in_pieces_of_known_length_is_kept():
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"Content-Length", b"4")]})
+        for piece in (b"do", b"ne"):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body"})
+
+    middleware = protected(app)
+    for _ in range(2):
+        line = Line(body())
+        await middleware(dict(SCOPE), line.receive, line.send)
+    assert line.sent[1]["body"] == b"done"
+    assert (b"idempotent-replayed", b"true") in line.sent[0]["headers"]
+
+
+async def test_the_record_is_there_before_the_first_byte():
+    async with AsyncOnce("memory://") as once:
+        states = []
+
+        class Watching(Line):
+            async def send(self, message):
+                states.append((await once.get(key_for(SHARED, "k"))).state)
+
+        async def app(scope, receive, send):
+            await answer(send)
+
+        async def streams(scope, receive, send):
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"1", "more_body": True})
+
+        for each in (app, streams):
+            await once.forget(key_for(SHARED, "k"))
+            line = Watching(body())
+            await protected(each, store=once)(dict(SCOPE), line.receive, line.send)
+    assert set(states) == {"done"}
+
+
+async def test_a_stream_that_is_not_stored_is_given_back_when_it_is_over():
+    async with AsyncOnce("memory://") as once:
+        states = []
+
+        async def app(scope, receive, send):
+            await send({"type": "http.response.start", "status": 429, "headers": []})
+            for more in (True, False):
+                await send({"type": "http.response.body", "body": b"no", "more_body": more})
+                states.append(await once.get(key_for(SHARED, "k")))
+
+        line = Line(body())
+        await protected(app, store=once)(dict(SCOPE), line.receive, line.send)
+    assert states[0].state == "running"
+    assert states[1] is None or states[1].state != "running"
+
+
+@pytest.mark.parametrize("how", ["cancelled", "left without an answer"])
+async def test_who_is_interrupted_does_not_give_the_key_back(how):
+    async with AsyncOnce("memory://") as once:
+        started = asyncio.Event()
+
+        async def app(scope, receive, send):
+            started.set()
+            if how == "cancelled":
+                await asyncio.Event().wait()
+
+        line = Line(body())
+        task = asyncio.create_task(protected(app, store=once)(dict(SCOPE), line.receive, line.send))
+        await started.wait()
+        if how == "cancelled":
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        assert (await once.get(key_for(SHARED, "k"))).state == "running"
+
+
+async def test_a_detached_handler_comes_to_its_end():
+    async with AsyncOnce("memory://") as once:
+        started, proceed = asyncio.Event(), asyncio.Event()
+
+        async def app(scope, receive, send):
+            await receive()
+            started.set()
+            leaving = asyncio.create_task(receive())
+            await proceed.wait()
+            assert not leaving.done()  # it is not told that the client has gone
+            leaving.cancel()
+            await answer(send)
+
+        line = Line(body(), {"type": "http.disconnect"})
+        middleware = protected(app, store=once, detach=True)
+        task = asyncio.create_task(middleware(dict(SCOPE), line.receive, line.send))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        proceed.set()
+        while (await once.get(key_for(SHARED, "k"))).state == "running":  # noqa: ASYNC110 - in the store
+            await asyncio.sleep(0)
+        again = Line(body())
+        await middleware(dict(SCOPE), again.receive, again.send)
+        assert again.sent[1]["body"] == b"done"
+
+
+async def test_a_store_that_is_down_before_is_told():
+    handler = Counter()
+    async with asking(handler, store="redis://127.0.0.1:1?timeout=200ms") as client:
+        response = await client.post("/", headers=KEY)
+    assert (response.status_code, response.json()["code"]) == (503, "store-unavailable")
+    assert response.headers["retry-after"] == "1"
+    assert handler.runs == 0
+
+
+async def test_a_store_that_is_down_may_be_done_without():
+    handler = Counter()
+    url = "redis://127.0.0.1:1?timeout=200ms"
+    async with asking(handler, store=url, on_store_down="run") as client:
+        response = await client.post("/", headers=KEY)
+    assert response.status_code == 200
+    assert response.headers["idempotency-stored"] == "false"
+    assert handler.runs == 1
+
+
+async def test_a_store_that_goes_down_meanwhile_does_not_cost_the_response(own_redis):
+    redis = own_redis()
+
+    def die(request):
+        redis.kill()
+        return JSONResponse({"ok": True}, 201)
+
+    handler = Counter(die)
+    async with asking(handler, store=f"{redis.url}?timeout=300ms") as client:
+        response = await client.post("/", headers=KEY)
+    assert response.status_code == 201
+    assert response.headers["idempotency-stored"] == "false"
+    assert handler.runs == 1
+
+
+async def test_the_app_may_be_started_and_stopped_twice(tmp_path):
+    handler = Counter()
+    app = guarded(handler, store=f"sqlite:///{tmp_path}/dedup.db")
+    for _ in range(2):
+        line = Line({"type": "lifespan.startup"}, {"type": "lifespan.shutdown"})
+        await app({"type": "lifespan", "app": None, "state": {}}, line.receive, line.send)
+        assert [message["type"] for message in line.sent] == [
+            "lifespan.startup.complete",
+            "lifespan.shutdown.complete",
+        ]
+        async with client_of(app) as client:
+            assert (await client.post("/", headers=KEY)).status_code == 200
+    assert handler.runs == 1
+
+
+async def test_headers_that_are_not_stored():
+    def answer(request):
+        response = PlainTextResponse("ok")
+        for name, value in [
+            ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"), ("WWW-Authenticate", "Basic"), ("Connection", "close"),
+            ("Access-Control-Allow-Origin", "*"), ("X-RateLimit-Remaining", "3"), ("RateLimit", "3"), ("traceparent", "1"),
+            ("X-Request-ID", "1"), ("Date", "now"), ("Link", "<a>"), ("Link", "<b>"), ("ETag", '"1"'),
+        ]:  # fmt: skip
+            response.headers.append(name, value)
+        return response
+
+    async with asking(Counter(answer)) as client:
+        first = await client.post("/", headers=KEY)
+        again = await client.post("/", headers=KEY)
+    assert len(first.headers.get_list("set-cookie")) == 2
+    assert again.headers.multi_items() == [
+        ("content-length", "2"),
+        ("content-type", "text/plain; charset=utf-8"),
+        ("link", "<a>"),
+        ("link", "<b>"),
+        ("etag", '"1"'),
+        ("idempotent-replayed", "true"),
+    ]
+
+
+async def test_a_stream_that_breaks_off_is_done_all_the_same():
+    async def broken():
+        yield b"half"
+        raise RuntimeError("broken")
+
+    handler = Counter(lambda request: StreamingResponse(broken()))
+    async with asking(handler) as client:
+        await client.post("/", headers=KEY)
+        again = await client.post("/", headers=KEY)
+    assert (again.status_code, again.json()["code"]) == (409, "already-completed")
+    assert handler.runs == 1
+
+
+@on(["uvicorn-starlette"], ["memory"])
+def test_websockets_work_as_without(shop):
+    url = shop.url.replace("http://", "ws://")
+    with connect(f"{url}/echo", additional_headers=KEY) as websocket:
+        websocket.send("hello")
+        assert websocket.recv() == "hello"
+
+
+@on(["uvicorn-starlette"], ["memory"], around=["gzip-inside", "gzip-outside"])
+def test_compressed_responses_are_replayed(shop):
+
+    with httpx.Client(base_url=shop.url, headers={"X-User": "someone", "Accept-Encoding": "gzip"}) as client:
+        first, again = [client.post("/orders", headers=KEY, json={"name": "zipped"}) for _ in range(2)]
+    assert first.headers["content-encoding"] == again.headers["content-encoding"] == "gzip"
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.json() == first.json()
+    assert again.headers["vary"] == first.headers["vary"] == "Accept-Encoding"

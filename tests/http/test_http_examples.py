@@ -1,0 +1,70 @@
+"""The examples start with one command, and do what their page says."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dupeproof.testing.servers import process
+from dupeproof.testing.servers.base import wait_until
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parents[1] / "examples"
+ADA = {"Authorization": "Bearer ada"}
+
+
+@pytest.fixture
+def url(request, tmp_path):
+    port = process.free_port()
+    url = f"http://127.0.0.1:{port}"
+    with (tmp_path / "log").open("wb") as log:
+        server = process.spawn(
+            [sys.executable, EXAMPLES / f"{request.param}_orders.py"],
+            cwd=tmp_path,
+            log=log,
+            env={"PORT": str(port)},
+            end_signal=signal.SIGKILL,
+        )
+
+    def answers():
+        assert server.poll() is None, (tmp_path / "log").read_text()
+        try:
+            return httpx.get(url).status_code in (401, 404, 405)
+        except httpx.TransportError:
+            return False
+
+    wait_until(answers, what=f"the example for {request.param}")
+    yield url
+    server.kill()
+    process.forget(server)
+
+
+@pytest.mark.parametrize("url", ["fastapi", "flask", "django"], indirect=True)
+def test_an_order_is_taken_once(url):
+    def order(amount, **headers):
+        return httpx.post(f"{url}/orders", json={"item": "tea", "amount": amount}, headers={**ADA, **headers})
+
+    first, again = [order(2, **{"Idempotency-Key": "1"}) for _ in range(2)]
+    assert (first.status_code, first.json()) == (201, {"id": 1, "item": "tea", "amount": 2})
+    assert again.content == first.content
+    assert again.headers["idempotent-replayed"] == "true"
+    assert order(3, **{"Idempotency-Key": "1"}).status_code == 422
+    assert [order(2).json()["id"] for _ in range(2)] == [2, 3]
+
+
+@pytest.mark.parametrize("url", ["fastapi"], indirect=True)
+def test_schemathesis_finds_nothing(url, tmp_path):
+    command = [
+        Path(sys.executable).with_name("schemathesis"), "run", f"{url}/openapi.json", "--header", "Authorization: Bearer ada",
+        "--max-examples", "15", "--request-timeout", "20", "--seed", "1", "--no-color",
+    ]  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": str(HERE), "SCHEMATHESIS_HOOKS": "schemathesis_hooks"}
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=100, env=env
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert "No issues found" in done.stdout

@@ -1,0 +1,142 @@
+"""Any headers and bodies: never an error of ours, never a hang, never a second run of one request."""
+
+import asyncio
+import io
+from wsgiref.util import setup_testing_defaults
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dupeproof.http import SHARED, IdempotencyMiddleware
+from dupeproof.http.fingerprints import request_digest
+from dupeproof.http.keys import parse_key
+from dupeproof.http.problems import Refused
+from dupeproof.http.wsgi import IdempotencyMiddleware as WsgiMiddleware
+
+OURS = {200, 400, 409, 413, 422}
+values = st.binary(max_size=40) | st.sampled_from(
+    [b'"k"', b"k", b'"', b'""', b"k,k", b"\\", b'"\\""', b"x" * 256, b"\xff", b"\x00", b" k ", b'"k";a']
+)
+names = st.sampled_from(
+    [b"idempotency-key", b"content-length", b"content-type", b"transfer-encoding", b"x-other"]
+)
+types = st.sampled_from(
+    [
+        b"multipart/form-data; boundary=a",
+        b'multipart/form-data; boundary="a b"',
+        b"multipart/x; boundary=",
+        b"a/b",
+        b";",
+    ]
+)
+headers = st.lists(st.tuples(names, values | types), max_size=5)
+bodies = st.lists(st.binary(max_size=30), max_size=4)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    headers=headers,
+    pieces=bodies,
+    path=st.text(max_size=5),
+    query=st.binary(max_size=5),
+    leaves=st.booleans(),
+)
+def test_asgi(headers, pieces, path, query, leaves):
+    """A request as odd as it may be, twice."""
+    runs = []
+
+    async def app(scope, receive, send):
+        if any(name == b"idempotency-key" for name, _ in scope["headers"]):
+            runs.append(1)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    async def ask(middleware):
+        messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+        messages.append({"type": "http.disconnect"} if leaves else {"type": "http.request"})
+        sent = []
+
+        async def receive():
+            return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/" + path,
+            "query_string": query,
+            "headers": list(headers),
+        }
+        await asyncio.wait_for(middleware(scope, receive, send), 10)
+        return sent[0]["status"] if sent else None
+
+    async def twice():
+        middleware = IdempotencyMiddleware(app, store="memory://", scope=SHARED, request_limit=60)
+        return [await ask(middleware) for _ in range(2)]
+
+    first, second = asyncio.run(twice())
+    assert first in OURS or (first is None and leaves)
+    assert second == first
+    assert len(runs) <= 1
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    key=values,
+    length=st.sampled_from(["", "0", "3", "99", "-1", "1e3", "\uff19", "x"]) | st.text(max_size=3),
+    content_type=types,
+    body=st.binary(max_size=30),
+)
+def test_wsgi(key, length, content_type, body):
+    runs = []
+
+    def app(environ, start_response):
+        runs.append(1)
+        start_response("200 OK", [])
+        return [b""]
+
+    middleware = WsgiMiddleware(app, store="memory://", scope=SHARED, request_limit=60)
+    statuses = []
+    for _ in range(2):
+        environ = {
+            "REQUEST_METHOD": "POST",
+            "HTTP_IDEMPOTENCY_KEY": key.decode("latin-1"),
+            "CONTENT_LENGTH": length,
+            "CONTENT_TYPE": content_type.decode("latin-1"),
+            "wsgi.input": io.BytesIO(body),
+        }
+        setup_testing_defaults(environ)
+        response = middleware(environ, lambda status, headers: statuses.append(int(status[:3])))
+        getattr(response, "close", lambda: None)()
+    assert statuses[0] in OURS
+    assert statuses[1] == statuses[0]
+    assert len(runs) <= 1
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=1, max_size=255))
+def test_every_printable_key_can_be_sent_in_quotes(key):
+    quoted = '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if key.isspace():
+        key = None
+    try:
+        assert parse_key([quoted]) == key
+    except Refused:
+        assert key is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.text("ab-\r\n", max_size=8).map(str.encode), max_size=4), st.data())
+def test_a_multipart_digest_depends_on_the_parts_and_not_on_how_they_arrive(parts, data):
+    digests = set()
+    for boundary in (b"XyZ", b"another-boundary"):
+        whole = b"--" + boundary + (b"--" + boundary).join([b"", *parts, b"--\r\n"])[2 + len(boundary) :]
+        cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=5)))
+        chunks = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+        digests.add(request_digest("POST", "/", b"", b"multipart/form-data; boundary=" + boundary, chunks))
+    assert len(digests) == 1
+    other = [*parts, b"one more"]
+    whole = b"--XyZ" + b"--XyZ".join([b"", *other, b"--\r\n"])[5:]
+    assert request_digest("POST", "/", b"", b"multipart/form-data; boundary=XyZ", [whole]) not in digests

@@ -1,0 +1,316 @@
+"""The options: which requests are guarded, how they are told apart, and what becomes of their keys."""
+
+import asyncio
+import json
+
+import pytest
+from http_asking import KEY, Counter, asking
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from dupeproof import AsyncOnce, Once
+from dupeproof.errors import ConfigError
+from dupeproof.http import SHARED, IdempotencyMiddleware, idempotency, key_for
+from dupeproof.http.flask import Idempotent as FlaskIdempotent
+from dupeproof.http.wsgi import IdempotencyMiddleware as WsgiMiddleware
+
+
+def code_of(response):
+    assert response.headers["content-type"] == "application/problem+json"
+    return response.status_code, response.json()["code"]
+
+
+async def twice(client, **request):
+    return [
+        await client.request(**{"method": "POST", "url": "/", "headers": KEY, **request}) for _ in range(2)
+    ]
+
+
+async def test_a_missing_key_is_refused_where_one_is_required():
+    handler = Counter()
+    async with asking(handler, required=True) as client:
+        assert code_of(await client.post("/")) == (400, "key-missing")
+        assert (await client.get("/")).status_code == 200
+    assert handler.runs == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "methods", "runs"),
+    [
+        ("POST", None, 1),
+        ("PATCH", None, 1),
+        ("PUT", None, 2),
+        ("DELETE", None, 2),
+        ("GET", None, 2),
+        ("PUT", ["PUT", "DELETE"], 1),
+        ("DELETE", ["PUT", "DELETE"], 1),
+        ("POST", ["PUT", "DELETE"], 2),
+    ],
+)
+async def test_which_methods_are_guarded(method, methods, runs):
+    handler = Counter()
+    options = {} if methods is None else {"methods": methods}
+    async with asking(handler, **options) as client:
+        await twice(client, method=method)
+    assert handler.runs == runs
+
+
+async def test_which_requests_are_guarded_may_be_said():
+    handler = Counter()
+    async with asking(handler, when=lambda request: request.url.path.startswith("/pay")) as client:
+        await twice(client, url="/look")
+        await twice(client, url="/pay")
+    assert handler.runs == 3
+
+
+async def test_the_key_may_come_from_elsewhere():
+    handler = Counter()
+    async with asking(handler, key=lambda request: request.query_params.get("id")) as client:
+        await twice(client, url="/?id=1", headers={})
+        await twice(client, url="/?id=2", headers={})
+    assert handler.runs == 2
+
+
+async def test_the_header_may_have_another_name():
+    handler = Counter()
+    async with asking(handler, key="X-Request-Key") as client:
+        await twice(client, headers={"X-Request-Key": "k"})
+        await twice(client)
+    assert handler.runs == 3
+
+
+async def test_keys_may_be_validated():
+    handler = Counter()
+    async with asking(handler, validate=lambda key: key.startswith("ord_")) as client:
+        assert code_of(await client.post("/", headers=KEY)) == (400, "key-malformed")
+        assert (await client.post("/", headers={"Idempotency-Key": "ord_1"})).status_code == 200
+    assert handler.runs == 1
+
+
+async def test_what_must_be_equal_may_be_chosen():
+    handler = Counter()
+    async with asking(handler, fingerprint=lambda request, body: json.loads(body)["amount"]) as client:
+        await client.post("/", headers=KEY, json={"amount": 1, "sent": 1})
+        again = await client.post("/", headers=KEY, json={"amount": 1, "sent": 2})
+        assert again.headers["idempotent-replayed"] == "true"
+        assert code_of(await client.post("/", headers=KEY, json={"amount": 2})) == (422, "key-reused")
+    assert handler.runs == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ({"url": "/a"}, {"url": "/b"}, False),
+        ({"url": "/?a=1"}, {"url": "/?a=2"}, False),
+        ({"method": "PATCH"}, {"method": "POST"}, False),
+        ({"content": b"a"}, {"content": b"b"}, False),
+        ({"headers": {"Content-Type": "a/b"}}, {"headers": {"Content-Type": "a/c"}}, False),
+        ({"headers": {"Content-Type": "a/b; x=1"}}, {"headers": {"Content-Type": "A/B"}}, True),
+        ({"headers": {"X-Other": "1"}}, {"headers": {"X-Other": "2"}}, True),
+    ],
+)
+async def test_what_makes_a_request_the_same(first, second, same):
+    handler = Counter()
+    async with asking(handler) as client:
+        for request in (first, second):
+            headers = {**KEY, **request.get("headers", {})}
+            response = await client.request(**{"method": "POST", "url": "/", **request, "headers": headers})
+    assert response.status_code == (200 if same else 422)
+    assert handler.runs == 1
+
+
+async def test_another_boundary_is_the_same_request():
+    def body(boundary, value):
+        return f'--{boundary}\r\nContent-Disposition: form-data; name="a"\r\n\r\n{value}\r\n--{boundary}--\r\n'.encode()
+
+    handler = Counter()
+    async with asking(handler) as client:
+        for boundary, value in [("one", "1"), ("another", "1"), ("third", "2")]:
+            headers = {**KEY, "Content-Type": f"multipart/form-data; boundary={boundary}"}
+            response = await client.post("/", headers=headers, content=body(boundary, value))
+            assert response.status_code == (200 if value == "1" else 422)
+    assert handler.runs == 1
+
+
+async def test_the_way_of_stripe():
+    async with asking(Counter(), style="stripe") as client:
+        await client.post("/", headers=KEY, content=b"1")
+        assert code_of(await client.post("/", headers=KEY, content=b"2")) == (400, "key-reused")
+
+
+@pytest.mark.parametrize("kind", ["raises", "answers"])
+@pytest.mark.parametrize(
+    ("on_error", "runs", "second"), [("release", 2, 500), ("store", 1, 500), ("hold", 1, 409)]
+)
+async def test_what_becomes_of_errors(kind, on_error, runs, second):
+    def fail(request):
+        if kind == "raises":
+            raise RuntimeError("broken")
+        return PlainTextResponse("broken", 500)
+
+    handler = Counter(fail)
+    async with asking(handler, on_error=on_error) as client:
+        first, again = await twice(client)
+    assert (first.status_code, again.status_code) == (500, second)
+    assert again.headers.get("idempotent-replayed") == ("true" if on_error == "store" else None)
+    assert handler.runs == runs
+
+
+@pytest.mark.parametrize("status", [401, 403, 407, 408, 409, 421, 425, 429])
+async def test_what_is_turned_away_may_come_again(status):
+    handler = Counter(lambda request: Response(status_code=status))
+    async with asking(handler) as client:
+        await twice(client)
+    assert handler.runs == 2
+
+
+@pytest.mark.parametrize(
+    "status", [200, 201, 202, 204, 301, 303, 307, 400, 402, 404, 410, 415, 418, 422, 451, 299]
+)
+async def test_what_is_answered_is_stored(status):
+    handler = Counter(lambda request: Response(status_code=status))
+    async with asking(handler) as client:
+        first, again = await twice(client)
+    assert first.status_code == again.status_code == status
+    assert again.headers["idempotent-replayed"] == "true"
+    assert handler.runs == 1
+
+
+async def test_the_handler_has_the_last_word():
+    def store(request):
+        idempotency.store()
+        return Response(status_code=503)
+
+    def release(request):
+        idempotency.release()
+        return Response(status_code=200)
+
+    for answer, runs in ((store, 1), (release, 2)):
+        handler = Counter(answer)
+        async with asking(handler) as client:
+            await twice(client)
+        assert handler.runs == runs
+
+
+async def test_the_handler_knows_its_attempt_and_its_child_keys():
+    seen = []
+
+    def fail_once(request):
+        seen.append((idempotency.attempt(), idempotency.child_key("charge"), idempotency.child_key("mail")))
+        return Response(status_code=500 if len(seen) == 1 else 200)
+
+    async with asking(Counter(fail_once)) as client:
+        await twice(client)
+        await client.post("/", headers={"Idempotency-Key": "another"})
+    (first, charge, mail), (second, charge_again, _), (_, others, _) = seen
+    assert (first, second) == (1, 2)
+    assert charge == charge_again
+    assert len({charge, mail, others}) == 3
+    assert not idempotency.is_guarded()
+
+
+async def test_a_duplicate_may_wait_for_the_response():
+    async def slow(request):
+        await asyncio.sleep(0.2)
+        return JSONResponse({})
+
+    handler = Counter(slow)
+    async with asking(handler, wait="10s") as client:
+        responses = await asyncio.gather(*(client.post("/", headers=KEY) for _ in range(5)))
+    assert {response.status_code for response in responses} == {200}
+    assert handler.runs == 1
+
+
+async def test_attempts_may_be_limited():
+    handler = Counter(lambda request: Response(status_code=500))
+    async with asking(handler, max_attempts=2) as client:
+        for _ in range(2):
+            assert (await client.post("/", headers=KEY)).status_code == 500
+        assert code_of(await client.post("/", headers=KEY)) == (409, "attempts-exhausted")
+    assert handler.runs == 2
+
+
+async def test_replays_may_come_from_memory(own_redis):
+    redis = own_redis()
+    handler = Counter()
+    async with asking(handler, store=redis.url, cache=10) as client:
+        await client.post("/", headers=KEY)
+        redis.kill()
+        again = await client.post("/", headers=KEY)
+    assert again.headers["idempotent-replayed"] == "true"
+
+
+async def test_a_scope_may_be_async():
+    async def user(request):
+        await asyncio.sleep(0)
+        return request.headers["x-user"]
+
+    handler = Counter()
+    async with asking(handler, scope=user) as client:
+        for name in ("a", "b", "a"):
+            await client.post("/", headers={**KEY, "X-User": name})
+    assert handler.runs == 2
+
+
+@pytest.mark.parametrize("owner", [None, "", "   ", object(), 1.5, b"bytes", True])
+async def test_a_scope_that_says_nothing_is_an_error(owner, caplog):
+    handler = Counter()
+    async with asking(handler, scope=lambda request: owner) as client:
+        assert code_of(await client.post("/", headers={"Idempotency-Key": "sesame"})) == (
+            500,
+            "scope-missing",
+        )
+    assert handler.runs == 0
+    assert "sesame" not in caplog.text
+
+
+async def test_a_record_can_be_found_by_its_key():
+    async with (
+        AsyncOnce("memory://") as once,
+        asking(Counter(), store=once, scope=lambda request: 7) as client,
+    ):
+        await client.post("/", headers=KEY)
+        assert (await once.get(key_for(7, "k"))).state == "done"
+        assert await once.forget(key_for(7, "k"))
+
+
+def test_no_scope_and_key_together_look_like_another_pair():
+    assert len({key_for("a:1", "b"), key_for("a", "1:b"), key_for("a", "b"), key_for(SHARED, "b")}) == 4
+
+
+BAD = [
+    ({"scope": None}, "scope= says whose key it is"),
+    ({"methods": ["GET"]}, "methods= may name"),
+    ({"methods": []}, "methods= may name"),
+    ({"on_error": "ignore"}, "on_error must be one of"),
+    ({"style": "mine"}, "style must be one of"),
+    ({"request_limit": "1MB"}, "request_limit is a number of bytes"),
+    ({"response_limit": -1}, "response_limit is a number of bytes"),
+    ({"windw": "1h"}, "there is no option 'windw'"),
+    ({"store": "nonsense"}, "is not a store URL"),
+    ({"window": "soon"}, "window"),
+]
+
+
+@pytest.mark.parametrize(
+    "middleware", [IdempotencyMiddleware, WsgiMiddleware, lambda app, **all: FlaskIdempotent(**all)]
+)
+@pytest.mark.parametrize(("options", "text"), BAD)
+def test_mistakes_are_told_at_once(middleware, options, text):
+    with pytest.raises(ConfigError, match=text):
+        middleware(None, **{"store": "memory://", "scope": SHARED, **options})
+
+
+def test_a_guard_of_your_own_keeps_its_own_terms():
+    with pytest.raises(ConfigError, match="window: your AsyncOnce has its own"):
+        IdempotencyMiddleware(None, store=AsyncOnce("memory://"), scope=SHARED, window="1h")
+    with pytest.raises(ConfigError, match="on_abandoned='hold'"):
+        IdempotencyMiddleware(None, store=AsyncOnce("memory://"), scope=SHARED, on_error="hold")
+    with pytest.raises(ConfigError):
+        IdempotencyMiddleware(None, store=Once("memory://"), scope=SHARED)
+
+
+def test_a_sync_middleware_takes_no_async_scope():
+    async def user(request): ...
+
+    with pytest.raises(ConfigError, match="async function"):
+        WsgiMiddleware(None, store="memory://", scope=user)

@@ -1,0 +1,222 @@
+"""What a WSGI server and an app may do to each other, with the middleware in between."""
+
+import io
+from wsgiref.util import setup_testing_defaults
+
+import pytest
+from flask import Flask, Response, request
+from werkzeug.test import Client
+
+from dupeproof.http import SHARED
+from dupeproof.http.flask import Idempotent
+from dupeproof.http.wsgi import IdempotencyMiddleware
+
+
+class Input(io.BytesIO):
+    """A connection that would block whoever reads past the body."""
+
+    def __init__(self, data, announced):
+        super().__init__(data)
+        self.left = announced
+
+    def read(self, size=-1):
+        assert 0 <= size <= self.left, "read past the body"
+        self.left -= size
+        return super().read(size)
+
+
+class Line:
+    """A server, as an app sees one."""
+
+    def __init__(self, body=b"", **environ):
+        self.environ = {
+            "REQUEST_METHOD": "POST",
+            "HTTP_IDEMPOTENCY_KEY": "k",
+            "CONTENT_LENGTH": str(len(body)),
+            "wsgi.input": Input(body, len(body)),
+            **environ,
+        }
+        setup_testing_defaults(self.environ)
+        self.written = []
+
+    def start_response(self, status, headers, exc_info=None):
+        self.status, self.headers = int(status[:3]), dict(headers)
+        return self.written.append
+
+    def ask(self, app):
+        response = app(self.environ, self.start_response)
+        try:
+            return b"".join([*self.written, *response])
+        finally:
+            if hasattr(response, "close"):
+                response.close()
+
+
+def protected(app, **options):
+    return IdempotencyMiddleware(app, **{"store": "memory://", "scope": SHARED, **options})
+
+
+def plain(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [environ["wsgi.input"].read()]
+
+
+@pytest.mark.parametrize("size", [0, 1, 100_000, 2_000_000])
+def test_a_body_is_read_to_its_end_and_no_further(size):
+    line = Line(b"x" * size)
+    assert line.ask(protected(plain, response_limit=3_000_000)) == b"x" * size
+
+
+@pytest.mark.parametrize(
+    ("environ", "status"),
+    [
+        ({"CONTENT_LENGTH": "99"}, 413),
+        ({"CONTENT_LENGTH": "-1"}, 400),
+        ({"CONTENT_LENGTH": "ten"}, 400),
+        ({"CONTENT_LENGTH": "9", "wsgi.input": io.BytesIO(b"short")}, 400),
+    ],
+)
+def test_a_body_that_is_not_what_it_says_is_refused(environ, status):
+    line = Line(**environ)
+    line.ask(protected(None, request_limit=50))
+    assert line.status == status
+
+
+def test_a_body_without_a_length_is_read_where_the_server_ends_it():
+    line = Line(**{"CONTENT_LENGTH": "", "wsgi.input": io.BytesIO(b"chunked"), "wsgi.input_terminated": True})
+    assert line.ask(protected(plain)) == b"chunked"
+    line = Line(
+        **{"CONTENT_LENGTH": "", "wsgi.input": Input(b"not ours", 0), "HTTP_IDEMPOTENCY_KEY": "other"}
+    )
+    assert line.ask(protected(plain)) == b""
+
+
+def test_what_is_not_guarded_is_handed_on_unread():
+    line = Line(REQUEST_METHOD="GET")
+    seen = []
+
+    def app(*arguments):
+        seen.append(arguments)
+        return []
+
+    protected(app)(line.environ, line.start_response)
+    assert seen == [(line.environ, line.start_response)]
+
+
+def test_what_is_written_is_kept_too():
+    def app(environ, start_response):
+        write = start_response("200 OK", [])
+        write(b"one ")
+        write(b"two ")
+        return [b"three"]
+
+    middleware = protected(app)
+    for _ in range(2):
+        line = Line()
+        assert line.ask(middleware) == b"one two three"
+    assert line.headers["Idempotent-Replayed"] == "true"
+
+
+def test_an_app_may_start_when_it_is_iterated():
+    def app(environ, start_response):
+        start_response("200 OK", [("Content-Length", "4")])
+        yield b"done"
+
+    middleware = protected(app)
+    for _ in range(2):
+        line = Line()
+        assert line.ask(middleware) == b"done"
+    assert line.headers["Idempotent-Replayed"] == "true"
+
+
+@pytest.mark.parametrize("length", [{}, {"Content-Length": "6"}])
+def test_what_is_too_large_goes_out_as_it_comes(length):
+    def app(environ, start_response):
+        write = start_response("200 OK", list(length.items()))
+        write(b"123")
+        return [b"456"]
+
+    middleware = protected(app, response_limit=4)
+    line = Line()
+    assert line.ask(middleware) == b"123456"
+    assert line.headers["Idempotency-Stored"] == "false"
+    again = Line()
+    again.ask(middleware)
+    assert again.status == 409
+
+
+def test_a_response_is_closed_once():
+    closed = []
+
+    class Closing(list):
+        def close(self):
+            closed.append(True)
+
+    def app(environ, start_response):
+        start_response("200 OK", [])
+        return Closing([b"done"])
+
+    Line().ask(protected(app))
+    assert closed == [True]
+
+
+@pytest.mark.parametrize(("on_error", "runs"), [("release", 2), ("store", 1)])
+def test_what_becomes_of_errors(on_error, runs):
+    ran = []
+
+    def app(environ, start_response):
+        ran.append(1)
+        raise RuntimeError("broken")
+
+    middleware = protected(app, on_error=on_error)
+    for _ in range(2):
+        line = Line()
+        if on_error == "release":
+            with pytest.raises(RuntimeError):
+                line.ask(middleware)
+        else:
+            line.ask(middleware)
+            assert line.status == 500
+    assert len(ran) == runs
+
+
+def test_an_interrupted_handler_does_not_give_the_key_back():
+    def app(environ, start_response):
+        raise SystemExit
+
+    middleware = protected(app)
+    with pytest.raises(SystemExit):
+        Line().ask(middleware)
+    again = Line()
+    again.ask(middleware)
+    assert again.status == 409
+
+
+@pytest.fixture
+def flask():
+    app = Flask(__name__)
+    app.runs = 0
+    idempotent = Idempotent(store="memory://", scope=SHARED)
+
+    @app.post("/upload")
+    @idempotent
+    def upload():
+        app.runs += 1
+        return {"note": request.form["note"], "size": len(request.files["file"].read())}
+
+    return app
+
+
+@pytest.mark.parametrize("parsed_before", [False, True])
+def test_uploads_are_compared_by_their_parts(flask, parsed_before):
+    if parsed_before:
+        flask.before_request(lambda: request.form and None)
+
+    def post(content):
+        data = {"note": "n", "file": (io.BytesIO(content), "a.txt")}
+        return Client(flask, Response).post("/upload", data=data, headers={"Idempotency-Key": "k"})
+
+    assert post(b"12345").json == {"note": "n", "size": 5}
+    assert post(b"12345").headers["Idempotent-Replayed"] == "true"
+    assert post(b"54321").status_code == 422
+    assert flask.runs == 1
