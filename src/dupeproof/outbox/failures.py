@@ -6,7 +6,9 @@ from dupeproof.stores.urls import redact
 
 _URL = re.compile(r"[\w+.-]+://\S+")
 _SECRET = re.compile(
-    r"(?i)\b(\w*(?:password|passwd|secret|token|api[_-]?key|authorization)\w*)(\W{1,4})(?:(?:bearer|basic)\s+)?\S+"
+    r"(?i)\b(\w*(?:password|passwd|pwd|secret|token|api[_-]?key|authorization|signature|sig)\w*)(\s+is\s+|['\"]?\s*[:=]\s*|\s+)"
+    r"(?:(?:bearer|basic)\s+)?(?:\"[^\"]*\"|'[^']*'|\S+)"
+    r"|\b(bearer|basic)(\s+)\S{8,}"
 )
 _LONGEST = 500
 
@@ -27,7 +29,14 @@ def publisher_down(cause: Exception) -> PublisherDown:
 
 def described(error: BaseException) -> str:
     """Type and text, one line, without passwords in URLs and what follows words like `password`."""
-    text = _URL.sub(lambda found: redact(found[0]), " ".join(str(error).split()))
-    text = _SECRET.sub(r"\1\2***", text).replace("\0", "")
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - an error that cannot even say what it is
+        said = ""
+    said = said.encode("utf-8", "replace").decode()  # file names may hold what no database takes
+    text = _URL.sub(lambda found: redact(found[0]), " ".join(said.split()))
+    text = _SECRET.sub(lambda found: f"{found[1] or found[3]}{found[2] or found[4]}***", text).replace(
+        "\0", ""
+    )
     name = type(error).__qualname__
     return f"{name}: {text}"[:_LONGEST] if text else name

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from dupeproof.core.codecs import JsonCodec, Unstorable
 from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.core.events import logger
 from dupeproof.errors import ConfigError
 from dupeproof.keys.ids import content_id, new_id
 from dupeproof.keys.names import Key, check_key
@@ -69,12 +70,20 @@ def message_of(fields: Any) -> Message:
         topic=topic,
         key=key,
         payload=bytes(payload),
-        headers=msgspec.json.decode(headers) if headers else {},
+        headers=_read_headers(headers, ident) if headers else {},
         type=kind,
         attempt=attempts + 1,
         age=max(0.0, float(age)),
         place=(lane, seq),
     )
+
+
+def _read_headers(text: str, ident: str) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, str])
+    except msgspec.DecodeError:
+        logger.warning("The headers of message %s are not JSON, and are left out: who wrote them?", ident)
+        return {}
 
 
 class Intake:

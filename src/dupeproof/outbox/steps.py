@@ -5,38 +5,37 @@ Times are milliseconds. Lanes and numbers of messages are ours, and stand in the
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from dupeproof.sql.statements import Dialect
 
 # ruff: noqa: S608 - nothing of the caller's is in the text of a statement
 FOR_EVER = 2**62
 NOW_IN_MYSQL = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
 _COLUMNS = "seq, lane, created_at, not_before, id, aggregatetype, aggregateid, type, payload, headers"
-_NOT_STUCK = """
-    (aggregateid IS NULL OR aggregateid NOT IN (
-        SELECT `key` FROM dupeproof_outbox_failing WHERE retry_at > :now AND `key` IS NOT NULL))
-    AND seq NOT IN (SELECT seq FROM dupeproof_outbox_failing WHERE retry_at > :now)
-"""
-_DUE_NOW = f"FROM dupeproof_outbox WHERE lane = :lane AND {_NOT_STUCK} ORDER BY seq"
-_DUE_LATER = f"FROM dupeproof_outbox WHERE lane = -1 - :lane AND lane < 0 AND not_before <= :now AND {_NOT_STUCK} ORDER BY not_before, seq"
-_ANY_DUE = " OR ".join(
-    f"EXISTS (SELECT 1 {due.replace(':lane', 'dupeproof_outbox_lanes.lane')})"
-    for due in (_DUE_NOW, _DUE_LATER)
-)
 NO_LANES = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM dupeproof_outbox_lanes)"
+_LOCKED: dict[Dialect, str] = {"sqlite": "", "mysql": " FOR UPDATE"}
 MAKE_LANE: dict[Dialect, str] = {
     "sqlite": "INSERT OR IGNORE INTO dupeproof_outbox_lanes (lane) VALUES (:lane)",
     "mysql": "INSERT IGNORE INTO dupeproof_outbox_lanes (lane) VALUES (:lane)",
 }
-FREE = f"""
-    SELECT lane FROM dupeproof_outbox_lanes WHERE (lease_until <= :now OR token = :token) AND ({_ANY_DUE})
-    ORDER BY lease_until LIMIT :lanes
+FREE = """
+    SELECT lane FROM dupeproof_outbox_lanes AS l WHERE (lease_until <= :now OR token = :token)
+    AND ((SELECT 1 FROM dupeproof_outbox WHERE lane = l.lane LIMIT 1) IS NOT NULL
+         OR (SELECT 1 FROM dupeproof_outbox WHERE lane = -1 - l.lane AND lane < 0 AND not_before <= :now LIMIT 1) IS NOT NULL)
+    ORDER BY lease_until
 """
-_MESSAGE = """
-    SELECT lane, seq, id, aggregatetype, aggregateid, type, payload, headers,
-           (:now - coalesce(not_before, created_at)) / 1e3,
-           coalesce((SELECT attempts FROM dupeproof_outbox_failing AS f WHERE f.seq = dupeproof_outbox.seq), 0)
+"""Where something may be due; not EXISTS, which MariaDB turns into a scan of everything."""
+STUCK = "SELECT lane, seq, `key` FROM dupeproof_outbox_failing WHERE retry_at > :now"
+_DUE = """
+    SELECT * FROM (
+        SELECT {part} AS part, coalesce(not_before, 0) AS moment, lane, seq, id, aggregatetype, aggregateid, type, payload,
+               headers, (:now - coalesce(not_before, created_at)) / 1e3 AS age,
+               coalesce((SELECT attempts FROM dupeproof_outbox_failing AS f WHERE f.seq = o.seq), 0) AS attempts
+        FROM dupeproof_outbox AS o WHERE {where} {stuck} ORDER BY {order} LIMIT :most
+    ) AS part{part}
 """
-READ = [f"{_MESSAGE} {due} LIMIT :most" for due in (_DUE_LATER, _DUE_NOW)]
+_LATER = "lane = -1 - :lane AND lane < 0 AND not_before <= :now"
 COUNT_SENT = "UPDATE dupeproof_outbox_lanes SET sent = sent + :number WHERE lane = :lane"
 _FAIL = """
     INSERT INTO dupeproof_outbox_failing (seq, lane, `key`, attempts, retry_at, error)
@@ -70,9 +69,37 @@ DEAD = """
     SELECT id, aggregatetype, aggregateid, type, attempts, error, (:now - died_at) / 1e3
     FROM dupeproof_outbox_dead ORDER BY seq LIMIT :most
 """
-ALL_DEAD = "SELECT seq, id FROM dupeproof_outbox_dead"
-DEAD_BY_ID = f"{ALL_DEAD} WHERE id = :id"
+_DEAD_IDS = "SELECT seq, id FROM dupeproof_outbox_dead"
 EXPIRED = "SELECT seq FROM dupeproof_outbox_sent WHERE purge_from <= :now ORDER BY purge_from LIMIT :most"
+
+
+class Stuck(Struct):
+    """What waits for another try, in one lane: those messages, and all with their keys."""
+
+    seqs: list[int] = []
+    keys: list[str] = []
+
+
+def due(dialect: Dialect, stuck: Stuck) -> str:
+    """Delayed messages whose time has come, then the others: in one statement, which has one view of both."""
+    left_out = f"AND NOT ({_among('seq', stuck.seqs)})" if stuck.seqs else ""
+    if stuck.keys:
+        keys = ", ".join(_exact(dialect, f":key{number}") for number in range(len(stuck.keys)))
+        left_out += f" AND (aggregateid IS NULL OR {_exact(dialect, 'aggregateid')} NOT IN ({keys}))"
+    later = _DUE.format(part=0, where=_LATER, stuck=left_out, order="not_before, seq")
+    now = _DUE.format(part=1, where="lane = :lane", stuck=left_out, order="seq")
+    return f"{later} UNION ALL {now} ORDER BY part, moment, seq LIMIT :most"
+
+
+def dead(dialect: Dialect, *, by_id: bool) -> str:
+    """Dead messages, kept from everybody else until the end of the transaction."""
+    where = f" WHERE {_exact(dialect, 'id')} = {_exact(dialect, ':id')}" if by_id else ""
+    return _DEAD_IDS + where + _LOCKED[dialect]
+
+
+def _exact(dialect: Dialect, text: str) -> str:
+    """Compared byte by byte: MySQL's texts are equal to those with more spaces at the end."""
+    return f"CAST({text} AS BINARY)" if dialect == "mysql" else text
 
 
 def lease(lanes: Iterable[int]) -> str:
@@ -86,8 +113,8 @@ def lease(lanes: Iterable[int]) -> str:
 
 def owned(dialect: Dialect, lanes: Iterable[int]) -> str:
     """Those of them that are ours, and stay so until the end of the transaction."""
-    locked = {"sqlite": "", "mysql": " FOR UPDATE"}[dialect]
-    return f"SELECT lane FROM dupeproof_outbox_lanes WHERE {_among('lane', lanes)} AND token = :token ORDER BY lane{locked}"
+    mine = f"SELECT lane FROM dupeproof_outbox_lanes WHERE {_among('lane', lanes)} AND token = :token ORDER BY lane"
+    return mine + _LOCKED[dialect]
 
 
 def keep(seqs: Iterable[int]) -> str:

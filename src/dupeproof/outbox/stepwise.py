@@ -12,6 +12,7 @@ from dupeproof.sql import Joined
 R = TypeVar("R")
 _WAITING, _FAILING = "dupeproof_outbox", "dupeproof_outbox_failing"
 _DEAD, _SENT = "dupeproof_outbox_dead", "dupeproof_outbox_sent"
+_NOTHING = steps.Stuck([], [])
 
 
 class Place(Protocol):
@@ -34,15 +35,28 @@ class StepwiseSource:
 
     def take(self, token: bytes, lease: int, lanes: int, most: int) -> list[Message]:
         def free(joined: Joined, now: int) -> list[int]:
-            rows = joined.execute(steps.FREE, {"now": now, "token": token, "lanes": lanes})
-            return sorted(lane for (lane,) in rows)
+            """Lanes with something due; whoever finds none disturbs nobody."""
+            rows = joined.execute(steps.FREE, {"now": now, "token": token})
+            stuck = _stuck(joined, now)
+            found = []
+            for (lane,) in rows:
+                if lane not in stuck or _due(joined, lane, now, 1, stuck[lane]):
+                    found.append(lane)
+                if len(found) == lanes:
+                    break
+            return sorted(found)
 
         def taken(joined: Joined, now: int) -> list[Message]:
             joined.execute(steps.lease(wanted), {"token": token, "until": now + lease, "now": now})
             mine = _owned(joined, wanted, token)
-            return [message for lane in mine for message in _due(joined, lane, now, most // len(mine))]
+            stuck = _stuck(joined, now)
+            return [
+                message
+                for lane in mine
+                for message in _due(joined, lane, now, max(1, most // len(mine)), stuck.get(lane, _NOTHING))
+            ]
 
-        wanted = self._place.look(free)  # whoever finds nothing to do disturbs nobody
+        wanted = self._place.look(free)
         if not wanted and self._place.look(lambda joined, _: joined.execute(steps.NO_LANES)):
             self._place.decide(_make_lanes)
             wanted = self._place.look(free)
@@ -96,13 +110,23 @@ def _owned(joined: Joined, lanes: Sequence[int], token: bytes) -> list[int]:
     return [lane for (lane,) in joined.execute(steps.owned(joined.dialect, lanes), {"token": token})]
 
 
-def _due(joined: Joined, lane: int, now: int, most: int) -> list[Message]:
-    """A statement of its own after the lane was taken, so that all that former owners did is seen."""
-    found: list[Message] = []
-    for read in steps.READ:
-        room = max(1, most) - len(found)
-        found += map(message_of, joined.execute(read, {"now": now, "lane": lane, "most": room}))
+def _stuck(joined: Joined, now: int) -> dict[int, steps.Stuck]:
+    """By lane."""
+    found: dict[int, steps.Stuck] = {}
+    for lane, seq, key in joined.execute(steps.STUCK, {"now": now}):
+        stuck = found.setdefault(_lane(lane), steps.Stuck([], []))
+        stuck.seqs.append(seq)
+        if key is not None:
+            stuck.keys.append(key)
     return found
+
+
+def _due(joined: Joined, lane: int, now: int, most: int, stuck: steps.Stuck) -> list[Message]:
+    """A statement of its own after the lane was taken, so that all that former owners did is seen."""
+    parameters: dict[str, int | str] = {"now": now, "lane": lane, "most": most}
+    parameters |= {f"key{number}": key for number, key in enumerate(stuck.keys)}
+    rows = joined.execute(steps.due(joined.dialect, stuck), parameters)
+    return [message_of(row[2:]) for row in rows]
 
 
 def _settled(joined: Joined, now: int, settlement: Settlement) -> int:
@@ -115,6 +139,7 @@ def _settled(joined: Joined, now: int, settlement: Settlement) -> int:
             joined.execute(steps.keep(seqs), {"now": now, "until": now + settlement.keep})
         removed = joined.count(steps.remove(_WAITING, seqs))
         joined.count(steps.remove(_FAILING, seqs))
+        joined.count(steps.remove(_DEAD, seqs))  # buried by another who did not know
     for failure in settlement.failed:
         if _lane(failure.message.place[0]) in owned:
             _failed(joined, failure, now, key_waits=settlement.key_waits)
@@ -146,10 +171,12 @@ def _failed(joined: Joined, failure: Failure, now: int, *, key_waits: bool) -> N
 
 def _moved(joined: Joined, ids: Sequence[str] | None, *, back: bool) -> list[str]:
     """Out of the dead, to where they stood or away; the ids of those that were there."""
+    all_of_them = steps.dead(joined.dialect, by_id=False)
+    one_of_them = steps.dead(joined.dialect, by_id=True)
     found = (
-        joined.execute(steps.ALL_DEAD)
+        joined.execute(all_of_them)
         if ids is None
-        else [row for ident in ids for row in joined.execute(steps.DEAD_BY_ID, {"id": ident})]
+        else [row for ident in ids for row in joined.execute(one_of_them, {"id": ident})]
     )
     if found:
         seqs = [seq for seq, _ in found]

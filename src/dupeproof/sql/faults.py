@@ -50,6 +50,12 @@ def _failed() -> ConfigError:
     return ConfigError("an earlier statement of this transaction has failed; roll it back first")
 
 
+def _too_large() -> ConfigError:
+    return ConfigError(
+        "this is larger than the server's max_allowed_packet, and it has ended the connection; send less, or raise that"
+    )
+
+
 OURS = {
     "40001": _conflict,
     "40P01": _deadlock,
@@ -61,6 +67,7 @@ OURS = {
     "08003": _gone,
     "08006": _gone,
     1020: _conflict,
+    1153: _too_large,
     1205: _waited,
     1213: _deadlock,
     1146: lambda: TableMissing("the table is not there"),

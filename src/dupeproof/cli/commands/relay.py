@@ -87,6 +87,8 @@ def relay(
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         service.stop()
+        for each, handler in before.items():
+            signal.signal(each, handler)  # the second time it ends at once, whatever the publisher does
 
     before = {each: signal.signal(each, stop) for each in _ENDS}
     try:

@@ -39,7 +39,8 @@ class Inbox:
     `database` is needed only by those who call `transaction`: a URL, an engine or a pool.
     `window` is how long a message is remembered, from when it was first met: a duration, or a name out of `WINDOWS`.
     The database may say otherwise, see `change_window`; that is asked with the first message and then twice a minute.
-    Groups do not know of each other.
+    It must be longer than your longest transaction: a duplicate that has waited for one may find its mark expired.
+    Groups do not know of each other. One inbox is for one database: the window it has read there is used everywhere.
     """
 
     def __init__(self, group: str, window: Duration = "24h", database: Any = None) -> None:

@@ -1,15 +1,16 @@
 """The outbox in PostgreSQL: decisions in versioned functions of the database, wake-ups by NOTIFY."""
 
+import time
 from collections.abc import Sequence
-from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection
 
 from dupeproof.core.events import logger
 from dupeproof.outbox.adding import CHANNEL
 from dupeproof.outbox.messages import Message, message_of
 from dupeproof.outbox.reports import DeadMessage, OutboxStatus, Settlement
+from dupeproof.stores.postgres._async.connection import AsyncBounded
+from dupeproof.stores.postgres._async.pool import connected
 from dupeproof.stores.postgres._async.store import AsyncPostgresStore
 from dupeproof.stores.postgres.target import Target, target
 from dupeproof.stores.urls import StoreURL
@@ -20,7 +21,7 @@ class AsyncPostgresSource(AsyncPostgresStore):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self._listener: AsyncConnection[Any] | None = None
+        self._listener: AsyncBounded | None = None
 
     async def take(self, token: bytes, lease: int, lanes: int, most: int) -> list[Message]:
         return [message_of(row) for row in await self._run("outbox_take", [token, lease, lanes, most])]
@@ -72,13 +73,14 @@ class AsyncPostgresSource(AsyncPostgresStore):
         if self._listener is not None and self._listener.closed:
             self._listener = None
         if self._listener is None:
+            listener, deadline = None, time.monotonic() + self._target.timeout
             try:
-                listener = await AsyncConnection.connect(
-                    self._target.conninfo, autocommit=True, connect_timeout=max(2, int(self._target.timeout))
-                )
-                await listener.execute(f"LISTEN {CHANNEL}")
+                listener = await connected(self._target, deadline)
+                await listener.execute_all(f"LISTEN {CHANNEL}")
             except (psycopg.Error, OSError) as exc:
                 logger.warning("The relay cannot listen for new messages, and polls: %s", type(exc).__name__)
+                if listener is not None:
+                    listener.drop()
                 return None
             self._listener = listener
         return self._listener.pgconn.socket
@@ -96,7 +98,7 @@ class AsyncPostgresSource(AsyncPostgresStore):
     async def close(self) -> None:
         listener, self._listener = self._listener, None
         if listener is not None:
-            await listener.close()
+            listener.drop()
         await super().close()
 
 

@@ -25,6 +25,8 @@ from dupeproof.outbox.reports import Failure, OutboxStatus, Settlement
 
 _SPACE = "outbox"
 _PURGE_BATCH = 5_000
+_LONGEST_OUTAGE_PAUSE = 10.0
+"""Seconds. Of a message that fails one may wait long for the next try; of a database that was down, not."""
 _BETWEEN_PURGES = 60.0
 _BETWEEN_REPORTS = 10.0
 _SHARE_OF_LEASE = 0.5
@@ -92,6 +94,7 @@ class AsyncRelay:
                 socket, idle = None, True
                 try:
                     socket = await self._source.wake_socket() if self._listen else None
+                    self._source.woken()
                     idle = await self._batch() is None
                     await self._chores()
                 except StoreUnavailable as exc:
@@ -104,10 +107,9 @@ class AsyncRelay:
                 else:
                     self._failures = 0
                 if self._failures:
-                    await rest.wait(self._policy.delay(self._failures) / 1_000)
+                    await rest.wait(min(self._policy.delay(self._failures) / 1_000, _LONGEST_OUTAGE_PAUSE))
                 elif idle:
                     await rest.wait(self._policy.poll, socket)
-                    self._source.woken()
         finally:
             self._stop_by = None
             await self._source.close()
@@ -126,7 +128,10 @@ class AsyncRelay:
         return total
 
     def stop(self) -> None:
-        """End `run` after the messages in hand, or those that can be sent within `drain`. Stopping twice is fine."""
+        """End `run` after the messages in hand, or those that can be sent within `drain`. Stopping twice is fine.
+
+        A publisher that is at work then is waited for: whether its message went out, only it can tell.
+        """
         self._stop_by = time.monotonic() + self._policy.drain
         rest = self._rest
         if rest is not None:

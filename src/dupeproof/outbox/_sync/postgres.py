@@ -1,16 +1,17 @@
 # Written by tools/twins.py from src/dupeproof/outbox/_async/postgres.py; change that file instead.
 """The outbox in PostgreSQL: decisions in versioned functions of the database, wake-ups by NOTIFY."""
 
+import time
 from collections.abc import Sequence
-from typing import Any
 
 import psycopg
-from psycopg import Connection
 
 from dupeproof.core.events import logger
 from dupeproof.outbox.adding import CHANNEL
 from dupeproof.outbox.messages import Message, message_of
 from dupeproof.outbox.reports import DeadMessage, OutboxStatus, Settlement
+from dupeproof.stores.postgres._sync.connection import Bounded
+from dupeproof.stores.postgres._sync.pool import connected
 from dupeproof.stores.postgres._sync.store import PostgresStore
 from dupeproof.stores.postgres.target import Target, target
 from dupeproof.stores.urls import StoreURL
@@ -21,7 +22,7 @@ class PostgresSource(PostgresStore):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self._listener: Connection[Any] | None = None
+        self._listener: Bounded | None = None
 
     def take(self, token: bytes, lease: int, lanes: int, most: int) -> list[Message]:
         return [message_of(row) for row in self._run("outbox_take", [token, lease, lanes, most])]
@@ -73,13 +74,14 @@ class PostgresSource(PostgresStore):
         if self._listener is not None and self._listener.closed:
             self._listener = None
         if self._listener is None:
+            listener, deadline = None, time.monotonic() + self._target.timeout
             try:
-                listener = Connection.connect(
-                    self._target.conninfo, autocommit=True, connect_timeout=max(2, int(self._target.timeout))
-                )
-                listener.execute(f"LISTEN {CHANNEL}")
+                listener = connected(self._target, deadline)
+                listener.execute_all(f"LISTEN {CHANNEL}")
             except (psycopg.Error, OSError) as exc:
                 logger.warning("The relay cannot listen for new messages, and polls: %s", type(exc).__name__)
+                if listener is not None:
+                    listener.drop()
                 return None
             self._listener = listener
         return self._listener.pgconn.socket
@@ -97,7 +99,7 @@ class PostgresSource(PostgresStore):
     def close(self) -> None:
         listener, self._listener = self._listener, None
         if listener is not None:
-            listener.close()
+            listener.drop()
         super().close()
 
 

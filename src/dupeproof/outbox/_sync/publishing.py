@@ -74,6 +74,12 @@ class Batching:
                 f"{type(self._publisher).__qualname__}.publish was given {len(messages)} messages and answered "
                 f"for {len(results)}; it must answer for each"
             )
+        for result in results:
+            if result is not None and not isinstance(result, BaseException):
+                raise ConfigError(
+                    f"{type(self._publisher).__qualname__}.publish must answer None for a message that is safe, or its "
+                    f"error; it answered a {type(result).__qualname__}"
+                )
         return results
 
 

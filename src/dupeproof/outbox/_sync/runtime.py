@@ -40,8 +40,11 @@ class Rest:
         os.write(self._writing, b"!")
 
     def wait(self, seconds: float, socket: int | None = None) -> None:
-        watched = [self._reading] if socket is None else [self._reading, socket]
-        select.select(watched, (), (), seconds)
+        watched = select.poll()  # not select, which knows no descriptors beyond 1023
+        for each in (self._reading, socket):
+            if each is not None:
+                watched.register(each, select.POLLIN)
+        watched.poll(seconds * 1_000)
 
     def __del__(self) -> None:
         # Not sooner: whoever asks to stop in the last moment must not write to a file that took its number.

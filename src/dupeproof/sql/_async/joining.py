@@ -6,16 +6,16 @@ from typing import Any
 
 from dupeproof.sql._async.asyncpg import Asyncpg
 from dupeproof.sql._async.protocols import AsyncJoined
-from dupeproof.sql._async.psycopg import AsyncPsycopg
+from dupeproof.sql._async.psycopg import join_psycopg
 from dupeproof.sql._async.sqlalchemy import join_connection, join_session
 from dupeproof.sql.kinds import kind_of
 
 _ADAPTERS: dict[str, Callable[[Any], AsyncJoined]] = {
-    "psycopg.AsyncConnection": AsyncPsycopg,
     "asyncpg.connection.Connection": Asyncpg,
     "asyncpg.pool.PoolConnectionProxy": Asyncpg,
 }
 _AWAITED: dict[str, Callable[[Any], Awaitable[AsyncJoined]]] = {
+    "psycopg.AsyncConnection": join_psycopg,
     "sqlalchemy.ext.asyncio.engine.AsyncConnection": join_connection,
     "sqlalchemy.ext.asyncio.session.AsyncSession": join_session,
     "sqlalchemy.ext.asyncio.scoping.async_scoped_session": join_session,

@@ -4,6 +4,7 @@ from typing import Any
 
 from dupeproof.errors import ConfigError
 from dupeproof.sql._async.protocols import CLOSED, AsyncJoined
+from dupeproof.sql.autocommit import commits_alone
 from dupeproof.sql.kinds import supported_dialect
 
 
@@ -21,11 +22,11 @@ class AsyncSqlalchemy(AsyncJoined):
         level = plain.get_execution_options().get("isolation_level")
         if level is None:  # then the engine's own
             level = getattr(self._connection.dialect, "_on_connect_isolation_level", None)
-        return bool(level != "AUTOCOMMIT")
+        return bool(level != "AUTOCOMMIT") and not commits_alone(plain.connection.driver_connection)
 
     @property
     def how_to_begin(self) -> str:
-        return "its isolation level is AUTOCOMMIT: use an engine or connection without, and engine.begin()"
+        return "it is set up for AUTOCOMMIT: use an engine or connection without, and engine.begin()"
 
     async def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
         result = await self._connection.exec_driver_sql(text, parameters or None)
@@ -38,7 +39,7 @@ class AsyncSqlalchemy(AsyncJoined):
 
 async def join_session(session: Any) -> AsyncSqlalchemy:
     try:
-        return AsyncSqlalchemy(await session.connection())
+        return await join_connection(await session.connection())
     except Exception as exc:
         if type(exc).__name__ == "InvalidRequestError":
             raise ConfigError(f"this session has no transaction: {exc}") from exc
@@ -48,4 +49,7 @@ async def join_session(session: Any) -> AsyncSqlalchemy:
 async def join_connection(connection: Any) -> AsyncSqlalchemy:
     if connection.closed:
         raise ConfigError(CLOSED)
-    return AsyncSqlalchemy(connection)
+    joined = AsyncSqlalchemy(connection)
+    if not connection.in_transaction():
+        await joined.run("SELECT 1", None)  # it begins with its first statement, and may have a hook for that
+    return joined

@@ -35,4 +35,15 @@ class Psycopg(Joined):
         from psycopg.rows import tuple_row  # noqa: PLC0415 - an extra
 
         # A cursor of our own with plain rows: the connection may be set up to give others.
-        return self._connection.cursor(row_factory=tuple_row).execute(text, parameters or None)
+        cursor = self._connection.cursor(row_factory=tuple_row)
+        if not self._connection.pgconn.pipeline_status:
+            return cursor.execute(text, parameters or None)
+        with self._connection.pipeline():  # one inside another waits for its answers
+            return cursor.execute(text, parameters or None)
+
+
+def join_psycopg(connection: Any) -> Psycopg:
+    if connection.pgconn.pipeline_status and connection.autocommit:
+        with connection.pipeline():
+            pass  # what was sent before is answered now, so whether a transaction is open can be told
+    return Psycopg(connection)

@@ -5,6 +5,7 @@ from typing import Any
 
 from dupeproof.errors import ConfigError
 from dupeproof.sql._sync.protocols import CLOSED, Joined
+from dupeproof.sql.autocommit import commits_alone
 from dupeproof.sql.kinds import supported_dialect
 
 
@@ -22,11 +23,11 @@ class Sqlalchemy(Joined):
         level = plain.get_execution_options().get("isolation_level")
         if level is None:  # then the engine's own
             level = getattr(self._connection.dialect, "_on_connect_isolation_level", None)
-        return bool(level != "AUTOCOMMIT")
+        return bool(level != "AUTOCOMMIT") and not commits_alone(plain.connection.driver_connection)
 
     @property
     def how_to_begin(self) -> str:
-        return "its isolation level is AUTOCOMMIT: use an engine or connection without, and engine.begin()"
+        return "it is set up for AUTOCOMMIT: use an engine or connection without, and engine.begin()"
 
     def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
         result = self._connection.exec_driver_sql(text, parameters or None)
@@ -39,7 +40,7 @@ class Sqlalchemy(Joined):
 
 def join_session(session: Any) -> Sqlalchemy:
     try:
-        return Sqlalchemy(session.connection())
+        return join_connection(session.connection())
     except Exception as exc:
         if type(exc).__name__ == "InvalidRequestError":
             raise ConfigError(f"this session has no transaction: {exc}") from exc
@@ -49,4 +50,7 @@ def join_session(session: Any) -> Sqlalchemy:
 def join_connection(connection: Any) -> Sqlalchemy:
     if connection.closed:
         raise ConfigError(CLOSED)
-    return Sqlalchemy(connection)
+    joined = Sqlalchemy(connection)
+    if not connection.in_transaction():
+        joined.run("SELECT 1", None)  # it begins with its first statement, and may have a hook for that
+    return joined

@@ -1,8 +1,10 @@
 """A connection of our own to MariaDB or MySQL: opened on first use, one for each process, and again after it was lost."""
 
 import os
+import random
 import re
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -15,6 +17,7 @@ from dupeproof.stores.urls import StoreURL
 
 R = TypeVar("R")
 _TRIES = 5
+_LONGEST_PAUSE = 0.05
 _PORT = 3306
 _READ_COMMITTED = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 """A statement sees all that was committed before it, and locks nothing between rows."""
@@ -40,13 +43,16 @@ class Database:
 
     def transact(self, work: Callable[[Joined], R]) -> R:
         """What `work` gives, in a transaction; again when the database has rolled it back to break a deadlock."""
+        self._look_around()
         with self._lock:
-            for _ in range(_TRIES - 1):
+            for left in reversed(range(_TRIES)):
                 try:
                     return self._transact(work)
-                except RetryTransaction:
-                    continue
-            return self._transact(work)
+                except RetryTransaction as exc:
+                    if not left:
+                        raise StoreUnavailable(f"{self._shown}: {exc}") from exc
+                time.sleep(random.uniform(0, _LONGEST_PAUSE))  # noqa: S311 - no secret
+        raise AssertionError
 
     def _transact(self, work: Callable[[Joined], R]) -> R:
         try:
@@ -57,7 +63,7 @@ class Database:
                 connection.commit()
                 return result
         except RetryTransaction:
-            self._connection.rollback()
+            self._roll_back()
             raise
         except (self._driver.Error, StoreUnavailable) as exc:
             self._drop()
@@ -66,9 +72,19 @@ class Database:
             self._drop()  # the server rolls back what is lost
             raise
 
-    def _connected(self) -> Any:
-        if self._pid != os.getpid():  # a forked child leaves its parent's connection alone
+    def _roll_back(self) -> None:
+        try:
+            self._connection.rollback()
+        except self._driver.Error:
+            self._drop()
+
+    def _look_around(self) -> None:
+        """A forked child leaves its parent's connection alone, and its lock, which nobody here would open again."""
+        if self._pid != os.getpid():
+            self._lock = threading.Lock()
             self._connection, self._pid = None, os.getpid()
+
+    def _connected(self) -> Any:
         if self._connection is None:
             self._connection = connection = self._driver.connect(**self._arguments)
             joined = join(connection)
@@ -85,6 +101,7 @@ class Database:
             connection.close()
 
     def close(self) -> None:
+        self._look_around()
         with self._lock:
             self._drop()
 

@@ -29,7 +29,7 @@ class AsyncPool:
         if not await self._turnstile.enter(deadline - time.monotonic()):
             raise Timeout("all connections are taken")
         try:
-            connection = self._reusable() or await self._open(deadline)
+            connection = self._reusable() or await connected(self._target, deadline)
         except BaseException:
             self._turnstile.leave()
             raise
@@ -58,21 +58,25 @@ class AsyncPool:
             connection.drop()
         return None
 
-    async def _open(self, deadline: float) -> AsyncBounded:
-        watched = Attempt(deadline)
-        attempt.set(watched)
-        try:
-            return await AsyncBounded.connect(
-                self._target.conninfo,
-                autocommit=True,
-                prepare_threshold=None,
-                connect_timeout=max(2, math.ceil(self._target.timeout)),
-            )
-        except BaseException:
-            watched.end()
-            raise
-
     def __del__(self) -> None:
         if self._pid == os.getpid():
             for connection in self._idle:
                 connection.drop()
+
+
+async def connected(target: Target, deadline: float) -> AsyncBounded:
+    """A connection, until the deadline or not at all; to be given another one before each thing said on it."""
+    watched = Attempt(deadline)
+    attempt.set(watched)
+    try:
+        connection = await AsyncBounded.connect(
+            target.conninfo,
+            autocommit=True,
+            prepare_threshold=None,
+            connect_timeout=max(2, math.ceil(target.timeout)),
+        )
+    except BaseException:
+        watched.end()
+        raise
+    connection.deadline = deadline
+    return connection

@@ -30,7 +30,7 @@ class Pool:
         if not self._turnstile.enter(deadline - time.monotonic()):
             raise Timeout("all connections are taken")
         try:
-            connection = self._reusable() or self._open(deadline)
+            connection = self._reusable() or connected(self._target, deadline)
         except BaseException:
             self._turnstile.leave()
             raise
@@ -59,21 +59,25 @@ class Pool:
             connection.drop()
         return None
 
-    def _open(self, deadline: float) -> Bounded:
-        watched = Attempt(deadline)
-        attempt.set(watched)
-        try:
-            return Bounded.connect(
-                self._target.conninfo,
-                autocommit=True,
-                prepare_threshold=None,
-                connect_timeout=max(2, math.ceil(self._target.timeout)),
-            )
-        except BaseException:
-            watched.end()
-            raise
-
     def __del__(self) -> None:
         if self._pid == os.getpid():
             for connection in self._idle:
                 connection.drop()
+
+
+def connected(target: Target, deadline: float) -> Bounded:
+    """A connection, until the deadline or not at all; to be given another one before each thing said on it."""
+    watched = Attempt(deadline)
+    attempt.set(watched)
+    try:
+        connection = Bounded.connect(
+            target.conninfo,
+            autocommit=True,
+            prepare_threshold=None,
+            connect_timeout=max(2, math.ceil(target.timeout)),
+        )
+    except BaseException:
+        watched.end()
+        raise
+    connection.deadline = deadline
+    return connection

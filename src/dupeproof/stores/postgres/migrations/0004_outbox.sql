@@ -149,6 +149,11 @@ BEGIN
         DELETE FROM dupeproof_outbox_failing AS f USING unnest(sent_lanes, sent_seqs) AS s (lane, seq)
         WHERE f.lane = s.lane AND f.seq = s.seq;
     END IF;
+    -- One that was late may say so of a message that its successor has buried meanwhile.
+    IF EXISTS (SELECT FROM dupeproof_outbox_dead) THEN
+        DELETE FROM dupeproof_outbox_dead AS d USING unnest(sent_lanes, sent_seqs) AS s (lane, seq)
+        WHERE d.lane = s.lane AND d.seq = s.seq;
+    END IF;
     IF owned IS NOT NULL THEN
         IF cardinality(failed_seqs) > 0 THEN
             INSERT INTO dupeproof_outbox_failing AS f (lane, seq, key, attempts, retry_at, error)

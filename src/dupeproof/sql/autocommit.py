@@ -1,0 +1,38 @@
+"""Whether a driver commits each statement by itself, asked of the driver: what stands above it need not know."""
+
+from collections.abc import Callable
+from typing import Any
+
+_IN_TRANSACTION = 1
+"""A flag in what MariaDB and MySQL say with every answer."""
+
+
+def _psycopg(connection: Any) -> bool:
+    return bool(connection.autocommit) and connection.info.transaction_status.name == "IDLE"
+
+
+def _pymysql(connection: Any) -> bool:
+    return bool(connection.get_autocommit()) and not connection.server_status & _IN_TRANSACTION
+
+
+def _sqlite3(connection: Any) -> bool:
+    by_itself = connection.isolation_level is not None and getattr(connection, "autocommit", -1) == -1
+    return not connection.in_transaction and not by_itself
+
+
+_ASKED: dict[str, Callable[[Any], bool]] = {
+    "psycopg": _psycopg,
+    "pymysql": _pymysql,
+    "aiomysql": lambda connection: (
+        bool(connection.get_autocommit()) and not connection.get_transaction_status()
+    ),
+    "sqlite3": _sqlite3,
+    "aiosqlite": _sqlite3,
+}
+
+
+def commits_alone(driver_connection: Any) -> bool:
+    """False where nobody knows: SQLAlchemy's own word is taken then."""
+    module = type(driver_connection).__module__.partition(".")[0]
+    asked = _ASKED.get(module)
+    return asked is not None and asked(driver_connection)
