@@ -15,9 +15,9 @@ HERE = Path(__file__).parent
 PYTHON = [sys.executable, "-W", "error::ResourceWarning"]
 
 
-def uvicorn(app):
+def uvicorn(app, loop="uvloop"):
     return lambda port: [
-        *PYTHON, "-m", "uvicorn", f"{app}:app", "--port", str(port), "--http", "httptools",
+        *PYTHON, "-m", "uvicorn", f"{app}:app", "--port", str(port), "--http", "httptools", "--loop", loop,
         "--log-level", "warning", "--app-dir", str(HERE),
     ]  # fmt: skip
 
@@ -41,7 +41,7 @@ def werkzeug(app):
 
 SERVERS = {
     "uvicorn-starlette": (uvicorn("app_starlette"), {}),
-    "uvicorn-fastapi": (uvicorn("app_fastapi"), {}),
+    "uvicorn-fastapi": (uvicorn("app_fastapi", loop="asyncio"), {}),
     "wsgiref": (wsgiref("app_wsgi"), {}),
     "werkzeug-flask": (werkzeug("app_flask"), {"SHOP_FORM": "decorator"}),
     "gunicorn-flask": (gunicorn("app_flask"), {"SHOP_FORM": "middleware"}),
