@@ -4,6 +4,7 @@ import asyncio
 import gc
 
 import pytest
+import uvloop
 
 from dupeproof import AsyncOnce
 from dupeproof.stores._async.runtime import PerHome
@@ -24,6 +25,19 @@ def _collected():
 
 async def value():
     return "made once"
+
+
+@on(*EVERY)
+def test_an_async_guard_works_on_uvloop(url):
+    """Which most servers run on, and whose transports are none of asyncio's."""
+
+    async def use():
+        async with AsyncOnce(url) as once:
+            many = [once.attempt("key", value) for _ in range(2)]
+            return [(await each).replayed for each in many]
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(use()) == [False, True]
 
 
 @on(*EVERY)

@@ -15,9 +15,9 @@ HERE = Path(__file__).parent
 PYTHON = [sys.executable, "-W", "error::ResourceWarning"]
 
 
-def uvicorn(app):
+def uvicorn(app, loop="uvloop"):
     return lambda port: [
-        *PYTHON, "-m", "uvicorn", f"{app}:app", "--port", str(port), "--http", "httptools",
+        *PYTHON, "-m", "uvicorn", f"{app}:app", "--port", str(port), "--http", "httptools", "--loop", loop,
         "--log-level", "warning", "--app-dir", str(HERE),
     ]  # fmt: skip
 
@@ -41,7 +41,7 @@ def werkzeug(app):
 
 SERVERS = {
     "uvicorn-starlette": (uvicorn("app_starlette"), {}),
-    "uvicorn-fastapi": (uvicorn("app_fastapi"), {}),
+    "uvicorn-fastapi": (uvicorn("app_fastapi", loop="asyncio"), {}),
     "wsgiref": (wsgiref("app_wsgi"), {}),
     "werkzeug-flask": (werkzeug("app_flask"), {"SHOP_FORM": "decorator"}),
     "gunicorn-flask": (gunicorn("app_flask"), {"SHOP_FORM": "middleware"}),
@@ -106,10 +106,18 @@ class Shop:
     def _answers(self) -> bool:
         if self._process.poll() is not None:
             raise RuntimeError((self._folder / "log").read_text())
-        with socket.create_connection(("127.0.0.1", self._port), timeout=1):
-            return True
+        return self._is_open()
 
     def kill(self) -> None:
         os.killpg(self._process.pid, signal.SIGKILL)
         process.forget(self._process)
         self._log.close()
+        # Its workers may take a moment longer, and answer the phone while they die.
+        wait_until(lambda: not self._is_open(), what=f"the port of {self._folder} to be free")
+
+    def _is_open(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
+        except ConnectionError:
+            return False
+        return True

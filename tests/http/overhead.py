@@ -40,8 +40,8 @@ GOALS = [
 def start(contender: str, store: str, folder: Path) -> tuple[subprocess.Popen[bytes], str]:
     port = process.free_port()
     command = [
-        sys.executable, "-m", "uvicorn", "overhead_app:app", "--port", str(port), "--http", "httptools",
-        "--loop", "asyncio", "--log-level", "error", "--no-access-log", "--app-dir", str(HERE),
+        sys.executable, "-m", "uvicorn", "overhead_app:app", "--port", str(port), "--http", "httptools", "--loop", "uvloop",
+        "--log-level", "error", "--no-access-log", "--app-dir", str(HERE),
     ]  # fmt: skip
     with (folder / contender).open("wb") as log:
         server = process.spawn(

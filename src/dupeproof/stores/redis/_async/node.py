@@ -8,7 +8,7 @@ all the coalescing Redis needs. A task that is cancelled leaves its answer to be
 import asyncio
 import socket
 from collections import deque
-from typing import Any
+from typing import Any, cast
 
 from redis import exceptions as theirs
 
@@ -70,8 +70,7 @@ class Link(asyncio.Protocol):
         self._fail(theirs.ConnectionError("closed"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its type
 
     def data_received(self, data: bytes) -> None:
         self._progress = self._loop.time()
