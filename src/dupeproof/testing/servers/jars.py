@@ -53,7 +53,13 @@ def _fetch(mvn: Path, there: Path) -> None:
     """Into a folder beside it, which gets the name when it is complete."""
     with tempfile.TemporaryDirectory(dir=there.parent) as scratch:
         (Path(scratch) / "pom.xml").write_text(_PROJECT)
-        command = [mvn, "--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory=jars"]
+        command = [
+            str(mvn),
+            "--batch-mode",
+            "--quiet",
+            "dependency:copy-dependencies",
+            "-DoutputDirectory=jars",
+        ]
         try:
             done = subprocess.run(  # noqa: S603
                 command, cwd=scratch, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False
