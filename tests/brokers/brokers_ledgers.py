@@ -4,9 +4,6 @@ import sqlite3
 from collections import Counter
 
 import psycopg
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.pool import NullPool
 
 from dupeproof import AsyncInbox, Inbox
 
@@ -57,6 +54,9 @@ class SqliteLedger(PostgresLedger):
 
     def inbox(self, *, is_async: bool, group: str):
         if is_async:
+            from sqlalchemy.ext.asyncio import create_async_engine
+            from sqlalchemy.pool import NullPool
+
             return AsyncInbox(
                 group, database=create_async_engine(f"sqlite+aiosqlite:///{self.file}", poolclass=NullPool)
             )
@@ -69,6 +69,8 @@ class SqliteLedger(PostgresLedger):
         )
 
     async def write_async(self, message, connection) -> None:
+        from sqlalchemy import text
+
         await connection.execute(
             text("INSERT INTO effects (message_id, key, body) VALUES (:id, :key, :body)"),
             {"id": message.id, "key": message.key, "body": message.body.decode()},

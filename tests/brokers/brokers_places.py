@@ -2,11 +2,9 @@
 
 import asyncio
 import uuid
+from importlib import import_module
 from typing import ClassVar
 
-import pika
-
-from dupeproof.brokers import memory, rabbitmq
 from dupeproof.outbox.messages import Message
 
 
@@ -21,10 +19,10 @@ def message(
 
 
 class Place:
-    """A broker at a URL. `module` has `consumer`; `sync` and `async` publishers are made by name."""
+    """A broker at a URL. Its module is imported when it is needed: workers that are killed have to start fast."""
 
-    module = memory
-    publishers = (memory.MemoryPublisher, memory.AsyncMemoryPublisher)
+    name = ""
+    publishers = ""
     consuming: ClassVar[dict] = {}
     """Options of `consumer` for the tests: short times."""
     wrong_login: str | None = None
@@ -32,8 +30,13 @@ class Place:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def publisher(self, *, is_async: bool = False):
-        return self.publishers[is_async](self.url)
+    @property
+    def module(self):
+        return import_module(f"dupeproof.brokers.{self.name}")
+
+    def publisher(self, *, is_async: bool = False, **options):
+        kind = f"Async{self.publishers}" if is_async else self.publishers
+        return getattr(self.module, kind)(self.url, **options)
 
     def publish(self, *messages: Message, is_async: bool = False) -> list:
         """All at once, by a publisher of its own."""
@@ -59,16 +62,19 @@ class Place:
 
 
 class MemoryPlace(Place):
+    name = "memory"
+    publishers = "MemoryPublisher"
+
     def __init__(self, url: str = "") -> None:
         super().__init__(f"memory://{uuid.uuid4()}")
 
     def declare(self, queue: str) -> None:
-        memory.broker_of(self.url).declare(queue)
+        self.module.broker_of(self.url).declare(queue)
 
     def send_raw(self, queue: str, body: bytes, headers: dict[str, str]) -> None:
         from dupeproof.brokers.memory.broker import Entry
 
-        memory.broker_of(self.url).put(queue, Entry(headers.pop("id", None), body, headers, None, queue))
+        self.module.broker_of(self.url).put(queue, Entry(headers.pop("id", None), body, headers, None, queue))
 
 
 class OrderedMemoryPlace(MemoryPlace):
@@ -78,14 +84,16 @@ class OrderedMemoryPlace(MemoryPlace):
 
 
 class RabbitPlace(Place):
-    module = rabbitmq
-    publishers = (rabbitmq.RabbitPublisher, rabbitmq.AsyncRabbitPublisher)
+    name = "rabbitmq"
+    publishers = "RabbitPublisher"
 
     @property
     def wrong_login(self) -> str:
         return self.url.replace("dupeproof:", "dupeproof:not")
 
     def channel(self):
+        import pika
+
         return pika.BlockingConnection(pika.URLParameters(self.url)).channel()
 
     def declare(self, queue: str) -> None:
@@ -94,6 +102,8 @@ class RabbitPlace(Place):
         channel.connection.close()
 
     def send_raw(self, queue: str, body: bytes, headers: dict[str, str]) -> None:
+        import pika
+
         channel = self.channel()
         ident = headers.pop("id", None)
         long = {"dupeproof-id": ident} if ident is not None and len(ident) > 255 else {}

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import os
 import sys
 import time
 
@@ -28,7 +27,6 @@ def main(name: str, url: str, queue: str, database: str, kind: str, pause: str) 
     consumer = place.consumer(
         queue, handle_async if is_async else handle, inbox=inbox, concurrency=2, batch=4, backoff="100ms"
     )
-    print(os.getpid(), flush=True)
     result = consumer.run()
     if inspect.iscoroutine(result):
         asyncio.run(result)
