@@ -1,3 +1,9 @@
 """Which plugins the tests run with."""
 
-pytest_plugins = ["plugins.selection", "plugins.servers", "plugins.stores", "plugins.summary"]
+pytest_plugins = [
+    "plugins.places",
+    "plugins.selection",
+    "plugins.servers",
+    "plugins.stores",
+    "plugins.summary",
+]

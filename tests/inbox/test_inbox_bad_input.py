@@ -6,9 +6,9 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from inbox_places import ONE_OF_EACH, kinds, settled
 
 from dupeproof import AsyncInbox, ConfigError, Inbox, KeyInvalid, KeyMissing, StoreUnavailable
+from support.places import ONE_OF_EACH, kinds, settled
 
 
 @kinds(*ONE_OF_EACH)

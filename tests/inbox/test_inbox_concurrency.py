@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 import sqlalchemy
-from inbox_places import ONE_OF_EACH, engine_transaction, engine_url, kinds, settled, sqlite_path
 from psycopg import IsolationLevel
 from pymysql.constants import CLIENT
 from sqlalchemy.pool import NullPool
 
 from dupeproof import Inbox, RetryTransaction
+from support.places import ONE_OF_EACH, engine_transaction, engine_url, kinds, settled, sqlite_path
 
 
 @kinds(*ONE_OF_EACH, "sqlite3 with BEGIN")

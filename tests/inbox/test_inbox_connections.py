@@ -1,9 +1,9 @@
 """The mark shares the fate of the caller's transaction, on every kind of connection."""
 
 import pytest
-from inbox_places import kinds, settled
 
 from dupeproof import ConfigError
+from support.places import kinds, settled
 
 
 class Failed(Exception):

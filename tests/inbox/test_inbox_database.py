@@ -4,12 +4,12 @@ import asyncpg
 import psycopg_pool
 import pytest
 import sqlalchemy
-from inbox_places import engine_url, kinds
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import sessionmaker
 from sqlalchemy.pool import NullPool
 
-from dupeproof import AsyncInbox, ConfigError, Inbox
+from dupeproof import AsyncInbox, ConfigError, Inbox, StoreUnavailable
+from support.places import engine_url, kinds
 
 
 def engine(url):
@@ -36,6 +36,38 @@ async def test_its_transaction_commits_at_its_end_and_rolls_back_on_an_error(pla
         assert inbox.first(connection, "m-1") is True
     with inbox.transaction() as connection:
         assert inbox.first(connection, "m-1") is False
+
+
+@kinds("sqlalchemy pymysql")
+@pytest.mark.parametrize("scheme", ["mysql", "mariadb", "mysql+pymysql", "mariadb+pymysql"])
+async def test_a_url_of_mariadb_will_do(place, scheme):
+    await place.make_schema()
+    url = place.url.replace("mysql", scheme, 1)
+    inbox = Inbox("billing", database=url)
+    with pytest.raises(ZeroDivisionError), inbox.transaction() as connection:
+        assert inbox.first(connection, "m-1") is True
+        1 // 0
+    for expected in (True, False):
+        with inbox.transaction() as connection:
+            assert inbox.first(connection, "m-1") is expected
+    inbox = AsyncInbox("billing", database=url)
+    for expected in (True, False):
+        async with inbox.transaction() as connection:
+            assert await inbox.first(connection, "m-2") is expected
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:secret@127.0.0.1:1/x", "mysql://u:secret@127.0.0.1:1/x"])
+async def test_a_database_that_is_down_is_told_without_the_password(url):
+    with (
+        pytest.raises(StoreUnavailable, match="cannot be reached") as down,
+        Inbox("b", database=url).transaction(),
+    ):
+        pass
+    assert "secret" not in str(down.value)
+    with pytest.raises(StoreUnavailable, match="cannot be reached") as down:
+        async with AsyncInbox("b", database=url).transaction():
+            pass
+    assert "secret" not in str(down.value)
 
 
 @kinds("async psycopg")
@@ -79,7 +111,7 @@ async def test_a_pool_of_psycopg_will_do(place):
 
 
 @pytest.mark.parametrize(
-    "bad", ["redis://localhost", "mysql://secret@localhost/x", "nonsense", "sqlite://", 5]
+    "bad", ["redis://localhost", "oracle://secret@localhost/x", "nonsense", "sqlite://", 5]
 )
 def test_what_is_no_database_is_refused(bad):
     for kind in (Inbox, AsyncInbox):

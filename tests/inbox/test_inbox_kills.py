@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from inbox_places import kinds
+
+from support.places import kinds
 
 KILLS = 200
 

@@ -3,8 +3,8 @@
 import dataclasses
 
 import pytest
-from inbox_places import kinds, settled
 
+from support.places import kinds, settled
 from support.proxy import Proxy
 
 

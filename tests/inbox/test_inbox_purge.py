@@ -1,10 +1,10 @@
 """Expired marks are purged with everything else, and only those."""
 
 import pytest
-from inbox_places import kinds, settled
 
 from dupeproof.cleanup import Purger
 from dupeproof.stores import open_store
+from support.places import kinds, settled
 
 
 @kinds("sqlite3", "psycopg")

@@ -1,11 +1,15 @@
 """An outbox on each database that can have one, and both flavors of relay behind the same plain calls."""
 
 import asyncio
+import contextlib
 import sqlite3
 from contextlib import contextmanager
+from functools import partial
 
 import psycopg
+import pymysql
 import pytest
+import sqlalchemy
 from outbox_deliveries import Deliveries
 
 from dupeproof import AsyncRelay, Outbox, Relay
@@ -13,11 +17,9 @@ from dupeproof import AsyncRelay, Outbox, Relay
 DATABASES = [
     pytest.param("sqlite", id="sqlite"),
     pytest.param("postgres", marks=pytest.mark.server("postgres"), id="postgres"),
+    pytest.param("mariadb", marks=pytest.mark.server("mariadb"), id="mariadb"),
 ]
-_EMPTY = """
-    TRUNCATE dupeproof_outbox, dupeproof_outbox_failing, dupeproof_outbox_dead, dupeproof_outbox_sent;
-    UPDATE dupeproof_outbox_lanes SET token = NULL, lease_until = '-infinity', sent = 0, taken_over = 0
-"""
+TABLES = [f"dupeproof_outbox{part}" for part in ("", "_lanes", "_failing", "_dead", "_sent")]
 
 
 class Box:
@@ -37,9 +39,20 @@ class Box:
         return ids
 
     def all(self, statement):
-        rows = self.connection.execute(statement).fetchall()
+        rows = self.execute(statement)
         self.connection.commit()
         return rows
+
+    def execute(self, statement):
+        """DB-API alone, which all of them have."""
+        with contextlib.closing(self.connection.cursor()) as cursor:
+            cursor.execute(statement)
+            return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+
+    def empty(self):
+        for table in TABLES:
+            self.execute(f"DELETE FROM {table}")
+        self.connection.commit()
 
     def waiting(self):
         return self.all("SELECT count(*) FROM dupeproof_outbox")[0][0]
@@ -48,15 +61,30 @@ class Box:
 @pytest.fixture(params=DATABASES)
 def box(request, tmp_path):
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path}/shop.db?synchronous=normal"
-        made = Box(url, lambda: sqlite3.connect(tmp_path / "shop.db"))
+        made = Box(
+            f"sqlite:///{tmp_path}/shop.db?synchronous=normal", lambda: sqlite3.connect(tmp_path / "shop.db")
+        )
     else:
-        url = request.getfixturevalue("postgres_module_url")
-        made = Box(url, lambda: psycopg.connect(url))
-        made.connection.execute(_EMPTY)
-        made.connection.commit()
+        url = request.getfixturevalue(f"{request.param}_module_url")
+        made = Box(url, partial(CONNECT[request.param], url))
+        made.empty()
     yield made
     made.connection.close()
+
+
+def connect_to_mariadb(url):
+    there = sqlalchemy.engine.make_url(url)
+    return pymysql.connect(
+        host=there.host,
+        port=there.port,
+        user=there.username,
+        password=there.password or "",
+        database=there.database,
+        charset="utf8mb4",
+    )
+
+
+CONNECT = {"postgres": psycopg.connect, "mariadb": connect_to_mariadb}
 
 
 @pytest.fixture(params=["sync", "async"])

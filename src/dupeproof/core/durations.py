@@ -25,6 +25,22 @@ def milliseconds(value: Duration, *, name: str = "duration") -> int:
     return max(1, round(exact))
 
 
+def shown(milliseconds: int) -> str:
+    """As a person would write it, exactly: 4h, 90s."""
+    for unit, size in reversed(_MILLISECONDS.items()):
+        if unit != "w" and milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    raise AssertionError
+
+
+def about(milliseconds: int) -> str:
+    """As a person would say it: 4.2h, 1.5s."""
+    for unit, size in reversed(_MILLISECONDS.items()):
+        if unit != "w" and milliseconds >= size:
+            return f"{milliseconds / size:.1f}".removesuffix(".0") + unit
+    return "0s"
+
+
 def _parse(value: Duration, name: str) -> float:
     if isinstance(value, timedelta):
         return value.total_seconds() * 1_000

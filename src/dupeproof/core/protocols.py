@@ -5,6 +5,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from dupeproof.core._async.protocols import (
     AsyncInspectable,
+    AsyncPurgeable,
     AsyncSeenSet,
     AsyncSequenced,
     AsyncShelf,
@@ -12,11 +13,21 @@ from dupeproof.core._async.protocols import (
     AsyncStore,
     AsyncWaitable,
 )
-from dupeproof.core._sync.protocols import Inspectable, SeenSet, Sequenced, Shelf, Shelving, Store, Waitable
+from dupeproof.core._sync.protocols import (
+    Inspectable,
+    Purgeable,
+    SeenSet,
+    Sequenced,
+    Shelf,
+    Shelving,
+    Store,
+    Waitable,
+)
 from dupeproof.core.records import ClaimRequest, FoundMark, Terms
 
 __all__ = [
     "AsyncInspectable",
+    "AsyncPurgeable",
     "AsyncSeenSet",
     "AsyncSequenced",
     "AsyncShelf",
@@ -26,6 +37,7 @@ __all__ = [
     "Inspectable",
     "KeepsNames",
     "NamedMarks",
+    "Purgeable",
     "RunsHere",
     "SeenSet",
     "Sequenced",

@@ -1,78 +1,114 @@
 """The statements of the inbox, for each dialect. Each decides in one step, by the database's own clock.
 
-A row that is there and has not expired stays as it is, and the count of rows tells so. MariaDB and MySQL count the message
-in it, which makes it two rows in their count; which rows were taken over is asked after, where not all are new.
+A row that is there and has not expired stays as it is, and the count of rows tells so; that the message came again is then
+written into its row by a statement of its own, which only duplicates pay for. MariaDB and MySQL do that in the same step,
+which makes two rows in their count; which rows were taken over is asked after, where not all are new.
 """
 
 from functools import lru_cache
 
 from msgspec import Struct
 
+from dupeproof.core.lateness import bucket_sql
 from dupeproof.sql.statements import Dialect
+from dupeproof.stores.purging import SQLITE_NOW
 
 MOST_IDS = 10_000
 """In one statement: drivers and databases have limits for the number of parameters."""
 
-_SQLITE_NOW = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"
 _MYSQL_UNTIL = "UTC_TIMESTAMP(3) + INTERVAL :window * 1000 MICROSECOND"
 _POSTGRES_UNTIL = "clock_timestamp() + CAST(:window AS bigint) * interval '1 millisecond'"
 _MYSQL_EXPIRED = "expires_at <= UTC_TIMESTAMP(3)"
 
-PURGE: dict[Dialect, str] = {
-    "postgresql": "DELETE FROM dupeproof_inbox WHERE ctid = ANY (ARRAY(SELECT ctid FROM dupeproof_inbox"
-    " WHERE expires_at <= (SELECT clock_timestamp())"
-    " ORDER BY expires_at LIMIT CAST(:most AS bigint) FOR UPDATE SKIP LOCKED))",
-    "sqlite": "DELETE FROM dupeproof_inbox WHERE key IN (SELECT key FROM dupeproof_inbox"  # noqa: S608
-    f" WHERE expires_at <= {_SQLITE_NOW} ORDER BY expires_at LIMIT :most)",
-    "mysql": "DELETE FROM dupeproof_inbox WHERE expires_at <= UTC_TIMESTAMP(3) ORDER BY expires_at LIMIT :most",
-}
+
+_POSTGRES_AGAIN = (
+    "consumer_group = CAST(:group AS text), again = COALESCE(known.again, 0) + 1, longest = GREATEST(known.longest, 0,"
+    " CAST(extract(epoch FROM clock_timestamp() - known.seen_at) * 1000 AS bigint))"
+)
+_SQLITE_AGAIN = (
+    "consumer_group = :group, again = COALESCE(again, 0) + 1,"
+    f" longest = max(COALESCE(longest, 0), {SQLITE_NOW} - seen_at)"
+)
+_MYSQL_AGAIN = (
+    "consumer_group = :group, again = COALESCE(again, 0) + 1, longest = GREATEST(COALESCE(longest, 0),"
+    " TIMESTAMPDIFF(MICROSECOND, seen_at, UTC_TIMESTAMP(3)) DIV 1000)"
+)
 
 
 class Marking(Struct, frozen=True):
     before: str
     row: str
     after: str
+    """A row that has expired is taken over: its message came again, and late."""
     returning: str
+    again: str
+    """Those that were known came again; left out where marking them has said so."""
+    key: str
 
 
 _MARKING: dict[Dialect, Marking] = {
     "postgresql": Marking(
         before="INSERT INTO dupeproof_inbox AS known (key, seen_at, expires_at) VALUES ",
         row=f"(CAST(CAST(:key AS text) AS uuid), clock_timestamp(), {_POSTGRES_UNTIL})",
-        after=f" ON CONFLICT (key) DO UPDATE SET seen_at = clock_timestamp(), expires_at = {_POSTGRES_UNTIL}"
-        " WHERE known.expires_at <= clock_timestamp()",
+        after=f" ON CONFLICT (key) DO UPDATE SET {_POSTGRES_AGAIN}, late = COALESCE(known.late, 0) + 1,"
+        f" seen_at = clock_timestamp(), expires_at = {_POSTGRES_UNTIL} WHERE known.expires_at <= clock_timestamp()",
         returning=" RETURNING CAST(key AS text)",
+        again=f"UPDATE dupeproof_inbox AS known SET {_POSTGRES_AGAIN} WHERE key IN ",  # noqa: S608
+        key="CAST(CAST(:key AS text) AS uuid)",
     ),
     "sqlite": Marking(
         before="INSERT INTO dupeproof_inbox (key, seen_at, expires_at) VALUES ",
-        row=f"(:key, {_SQLITE_NOW}, {_SQLITE_NOW} + :window)",
-        after=" ON CONFLICT (key) DO UPDATE SET seen_at = excluded.seen_at, expires_at = excluded.expires_at"
+        row=f"(:key, {SQLITE_NOW}, {SQLITE_NOW} + :window)",
+        after=f" ON CONFLICT (key) DO UPDATE SET {_SQLITE_AGAIN}, late = COALESCE(late, 0) + 1,"
+        " seen_at = excluded.seen_at, expires_at = excluded.expires_at"
         " WHERE dupeproof_inbox.expires_at <= excluded.seen_at",
         returning=" RETURNING hex(key)",
+        again=f"UPDATE dupeproof_inbox SET {_SQLITE_AGAIN} WHERE key IN ",  # noqa: S608
+        key=":key",
     ),
     # Assigned from left to right: the time must come last.
     "mysql": Marking(
         before="INSERT INTO dupeproof_inbox (`key`, token, seen_at, expires_at) VALUES ",
         row=f"(UNHEX(:key), UNHEX(:token), UTC_TIMESTAMP(3), {_MYSQL_UNTIL})",
-        after=f" ON DUPLICATE KEY UPDATE token = IF({_MYSQL_EXPIRED}, UNHEX(:token), token),"
+        after=f" ON DUPLICATE KEY UPDATE {_MYSQL_AGAIN},"
+        f" late = COALESCE(late, 0) + ({_MYSQL_EXPIRED}),"
+        f" token = IF({_MYSQL_EXPIRED}, UNHEX(:token), token),"
         f" seen_at = IF({_MYSQL_EXPIRED}, UTC_TIMESTAMP(3), seen_at),"
-        f" again = IF({_MYSQL_EXPIRED}, 0, again) + 1,"
         f" expires_at = IF({_MYSQL_EXPIRED}, {_MYSQL_UNTIL}, expires_at)",
         returning="",
+        again="",
+        key="UNHEX(:key)",
     ),
 }
+_BUCKET = bucket_sql("longest")
+LATENESS = (
+    f"SELECT consumer_group, {_BUCKET} AS bucket, count(*) AS messages, sum(again) AS duplicates, sum(late) AS late,"  # noqa: S608
+    f" max(longest) AS longest FROM dupeproof_inbox WHERE consumer_group IS NOT NULL GROUP BY consumer_group, {_BUCKET}"
+    " UNION ALL SELECT consumer_group, bucket, messages, duplicates, late, longest FROM dupeproof_lateness"
+)
+"""What is known of late duplicates, of marks that are there and of those that were purged: rows of `Tally`."""
+LATENESS_OF_GROUP = f"SELECT * FROM ({LATENESS}) AS found WHERE consumer_group = :group"  # noqa: S608
 
 
 @lru_cache(256)
 def mark(dialect: Dialect, count: int, *, returning: bool = False) -> str:
-    """Mark that many ids, `:key0` and so on, for `:window` milliseconds."""
+    """Mark that many ids of `:group`, `:key0` and so on, for `:window` milliseconds."""
     marking = _MARKING[dialect]
     rows = ", ".join(marking.row.replace(":key", f":key{n}") for n in range(count))
     return marking.before + rows + marking.after + (marking.returning if returning else "")
 
 
 @lru_cache(256)
+def came_again(dialect: Dialect, count: int) -> str:
+    return f"{_MARKING[dialect].again}({_keys(dialect, count)})"
+
+
+@lru_cache(256)
 def marked(count: int) -> str:
     """On MariaDB and MySQL, which of them this call has marked."""
-    keys = ", ".join(f"UNHEX(:key{n})" for n in range(count))
+    keys = _keys("mysql", count)
     return f"SELECT HEX(`key`) FROM dupeproof_inbox WHERE `key` IN ({keys}) AND token = UNHEX(:token)"  # noqa: S608
+
+
+def _keys(dialect: Dialect, count: int) -> str:
+    return ", ".join(_MARKING[dialect].key.replace(":key", f":key{n}") for n in range(count))

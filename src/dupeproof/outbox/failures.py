@@ -1,8 +1,6 @@
-"""What is said of a failure: by the caller's database, or by a publisher, whose text may hold secrets."""
+"""What is said of a failure by a publisher, whose text may hold secrets."""
 
 import re
-import sqlite3
-import sys
 
 from dupeproof.stores.urls import redact
 
@@ -33,10 +31,3 @@ def described(error: BaseException) -> str:
     text = _SECRET.sub(r"\1\2***", text).replace("\0", "")
     name = type(error).__qualname__
     return f"{name}: {text}"[:_LONGEST] if text else name
-
-
-def is_schema_missing(error: Exception) -> bool:
-    if isinstance(error, sqlite3.OperationalError):
-        return "no such table" in str(error)
-    theirs = sys.modules.get("psycopg.errors")
-    return theirs is not None and isinstance(error, theirs.UndefinedTable)

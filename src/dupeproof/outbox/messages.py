@@ -18,8 +18,9 @@ LANES = 64
 """How many relays can be at work at once. The same for ever: it decides which keys share a lane."""
 MAX_NAME = 255
 Ids = Literal["new", "content"]
-Row = tuple[int, str, str, str | None, str, bytes, str | None, datetime | None, int | None]
-"""Lane, id, topic, key, type, payload, headers as JSON, not before, delay in milliseconds."""
+Row = tuple[int, str, str, str | None, str, bytes, str | None, int | None, int | None]
+FIELDS = ("lane", "id", "topic", "key", "type", "payload", "headers", "not_before", "delay")
+"""Of a row. Headers are JSON; times are milliseconds, since 1970 and from now."""
 Place = tuple[int, int]
 """Lane and number: where a message stands."""
 _encode = JsonCodec().encode
@@ -93,11 +94,11 @@ class Intake:
         ident = self._make_id(message, topic, key) if message.id is None else check_key(message.id)
         lane = crc32((ident if key is None else key).encode()) % LANES
         delay = None if message.delay is None else milliseconds(message.delay, name="delay")
-        if message.not_before is not None or delay is not None:
-            _check_time(message.not_before, delay)
+        not_before = _moment(message.not_before, delay)
+        if not_before is not None or delay is not None:
             lane = -1 - lane
         kind = "" if message.type == "" else _name(message.type, "type")
-        return lane, ident, topic, key, kind, payload, _headers(message.headers), message.not_before, delay
+        return lane, ident, topic, key, kind, payload, _headers(message.headers), not_before, delay
 
     def _payload(self, value: object) -> bytes:
         data = bytes(value) if isinstance(value, bytes | bytearray | memoryview) else _to_json(value)
@@ -170,8 +171,11 @@ def _headers(headers: object) -> str | None:
         ) from None
 
 
-def _check_time(not_before: object, delay: int | None) -> None:
-    if delay is not None and not_before is not None:
+def _moment(not_before: object, delay: int | None) -> int | None:
+    if not_before is None:
+        return None
+    if delay is not None:
         raise ConfigError("give delay= or not_before=, not both")
-    if not_before is not None and (not isinstance(not_before, datetime) or not_before.tzinfo is None):
+    if not isinstance(not_before, datetime) or not_before.tzinfo is None:
         raise ConfigError("not_before must be a datetime with a time zone, such as datetime.now(UTC) + …")
+    return int(not_before.timestamp() * 1_000)

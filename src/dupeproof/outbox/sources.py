@@ -1,13 +1,16 @@
 """Where a relay takes messages from: one contract, opened by URL."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Protocol
 
 from dupeproof.errors import ConfigError
 from dupeproof.outbox.messages import Message
+from dupeproof.outbox.places import MySQLPlace, SQLitePlace
 from dupeproof.outbox.reports import DeadMessage, OutboxStatus, Settlement
-from dupeproof.stores.urls import parse_url, redact
+from dupeproof.outbox.stepwise import Place, StepwiseSource
+from dupeproof.outbox.threaded import ThreadedSource
+from dupeproof.stores.urls import StoreURL, parse_url, redact
 
 
 class Source(Protocol):
@@ -72,36 +75,45 @@ class AsyncSource(Protocol):
     async def close(self) -> None: ...
 
 
-SOURCES = {"sqlite": "sqlite", "postgresql": "postgres", "postgres": "postgres"}
-"""Schemes, and the module that serves them."""
+POSTGRES = ("postgresql", "postgres")
+STEPWISE: dict[str, Callable[[StoreURL], Place]] = {
+    "sqlite": SQLitePlace.open,
+    "mysql": MySQLPlace.open,
+    "mysql+pymysql": MySQLPlace.open,
+    "mariadb": MySQLPlace.open,
+    "mariadb+pymysql": MySQLPlace.open,
+}
+DRIVERS = {"psycopg": "postgres", "pymysql": "mysql"}
+"""And the extras that bring them."""
 
 
 def open_source(url: str) -> Source:
-    source: Source = _opener(url)("_sync")
+    source: Source = _opened(url, "_sync", StepwiseSource)
     return source
 
 
 def open_async_source(url: str) -> AsyncSource:
-    source: AsyncSource = _opener(url)("_async")
+    source: AsyncSource = _opened(url, "_async", lambda place: ThreadedSource(StepwiseSource(place)))
     return source
 
 
-def _opener(url: object) -> Any:
-    if not isinstance(url, str) or (scheme := url.partition("://")[0]) not in SOURCES or "://" not in url:
+def _opened(url: object, flavor: str, stepwise: Callable[[Place], Any]) -> Any:
+    scheme = url.partition("://")[0] if isinstance(url, str) and "://" in url else ""
+    if not isinstance(url, str) or scheme not in (*POSTGRES, *STEPWISE):
         shown = repr(redact(url)) if isinstance(url, str) else f"a {type(url).__qualname__}"
         raise ConfigError(
-            f"{shown} is not where an outbox can be; write postgresql://user@host/database or sqlite:///file.db"
+            f"{shown} is not where an outbox can be; write postgresql://user@host/database, "
+            "mysql://user@host/database or sqlite:///file.db"
         )
-    module = SOURCES[scheme]
-
-    def opened(flavor: str) -> Any:
-        try:
-            return import_module(f"dupeproof.outbox.{flavor}.{module}").open_source(parse_url(url))
-        except ModuleNotFoundError as exc:
-            if (exc.name or "").partition(".")[0] != "psycopg":
-                raise
-            raise ConfigError(
-                f'{scheme}:// needs the psycopg driver, which is not installed; run: pip install "dupeproof[postgres]"'
-            ) from exc
-
-    return opened
+    try:
+        if scheme in STEPWISE:
+            return stepwise(STEPWISE[scheme](parse_url(url)))
+        return import_module(f"dupeproof.outbox.{flavor}.postgres").open_source(parse_url(url))
+    except ModuleNotFoundError as exc:
+        driver = (exc.name or "").partition(".")[0]
+        if driver not in DRIVERS:
+            raise
+        raise ConfigError(
+            f"{scheme}:// needs the {driver} driver, which is not installed; "
+            f'run: pip install "dupeproof[{DRIVERS[driver]}]"'
+        ) from exc

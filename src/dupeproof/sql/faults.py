@@ -122,7 +122,7 @@ def _ours(exc: Exception) -> DupeproofError | None:
     if code is None or code == "SQLITE_ERROR":
         for each in _chain(exc):
             for text, make in _BY_TEXT.items():
-                if _is_database_error(each) and text in str(each):
+                if is_database_error(each) and text in str(each):
                     return make()
     return None
 
@@ -140,7 +140,7 @@ def _own_code(exc: BaseException) -> Code | None:
         name: str | None = getattr(exc, "sqlite_errorname", None)
         return name
     # PyMySQL and those like it: a number, then a text. It says more than the SQLSTATE some of them have too.
-    if len(exc.args) >= 2 and isinstance(exc.args[0], int) and _is_database_error(exc):
+    if len(exc.args) >= 2 and isinstance(exc.args[0], int) and is_database_error(exc):
         return exc.args[0]
     for attribute in ("sqlstate", "pgcode"):
         state = getattr(exc, attribute, None)
@@ -149,7 +149,7 @@ def _own_code(exc: BaseException) -> Code | None:
     return None
 
 
-def _is_database_error(exc: BaseException) -> bool:
+def is_database_error(exc: BaseException) -> bool:
     """DB-API drivers all have an `Error`, and an `InterfaceError` below or beside it."""
     names = {each.__name__ for each in type(exc).__mro__}
     return bool(names & {"Error", "DatabaseError", "InterfaceError", "PostgresError", "ResourceClosedError"})

@@ -9,6 +9,7 @@ from dupeproof.sql.statements import Dialect
 SYNC = {
     "sqlite3.Connection": "sqlite3.Connection",
     "psycopg.Connection": "psycopg.Connection",
+    "pymysql.connections.Connection": "pymysql.Connection",
     "sqlalchemy.engine.base.Connection": "SQLAlchemy's Connection",
     "sqlalchemy.orm.session.Session": "SQLAlchemy's Session",
     "sqlalchemy.orm.scoping.scoped_session": "SQLAlchemy's scoped_session",

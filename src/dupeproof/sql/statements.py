@@ -11,12 +11,17 @@ Pick = Callable[[Mapping[str, Any]], Any]
 """From named parameters to those the driver takes."""
 
 _PARAMETER = re.compile(r"(?<![\w:]):([a-z]\w*)")
+_LONGEST_KEPT = 16_384
 _PIECE = re.compile(r"(?:--[^\n]*|\$\$.*?\$\$|'[^']*'|[^;'$-]|-(?!-)|\$(?!\$))+", re.DOTALL)
 _COMMENT = re.compile(r"^\s*(?:--[^\n]*\n\s*)*")
 
 
-@lru_cache(256)
 def rendered(statement: str, style: Style) -> tuple[str, Pick]:
+    """The text, and what picks the parameters. Long ones, written for some number of rows, are not kept."""
+    return (_kept if len(statement) <= _LONGEST_KEPT else _rendered)(statement, style)
+
+
+def _rendered(statement: str, style: Style) -> tuple[str, Pick]:
     names: list[str] = _PARAMETER.findall(statement)
     if style == "named":
         return statement, dict
@@ -28,6 +33,14 @@ def rendered(statement: str, style: Style) -> tuple[str, Pick]:
         return text, lambda parameters: tuple(parameters[name] for name in unique)
     text = _PARAMETER.sub("?" if style == "qmark" else "%s", statement)
     return text, lambda parameters: tuple(parameters[name] for name in names)
+
+
+_kept = lru_cache(256)(_rendered)
+
+
+def numbered(statement: str, number: int) -> str:
+    """The part of a statement that is for one row, with the number of that row after each name."""
+    return _PARAMETER.sub(rf":\g<1>{number}", statement)
 
 
 def split(script: str) -> list[str]:

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dupeproof.core.protocols import AsyncStore, Store
+from dupeproof.core.protocols import AsyncPurgeable, AsyncStore, Purgeable, Store
 from dupeproof.errors import ConfigError
+from dupeproof.sql.databases import is_mysql
 from dupeproof.stores._async.coalescing import AsyncCoalescingStore
 from dupeproof.stores._async.tiered import AsyncTieredStore
 from dupeproof.stores._sync.coalescing import CoalescingStore
@@ -19,7 +20,7 @@ from dupeproof.stores.urls import parse_url, redact
 
 _BETWEEN_TIERS = re.compile(r"\s*\+\s*(?=(?:postgresql|postgres|sqlite|memory)://)")
 _FAST_TIMEOUT = "500ms"
-StoreT = TypeVar("StoreT", Store, AsyncStore)
+StoreT = TypeVar("StoreT", Store, AsyncStore, Purgeable, AsyncPurgeable)
 
 
 class Backend(Struct, frozen=True):
@@ -75,14 +76,16 @@ def open_async_store(url: str) -> AsyncStore:
     return AsyncCoalescingStore(store) if backend.coalesces_tasks else store
 
 
-def resolve_store(store: str | StoreT, opener: Callable[[str], StoreT], *, is_async: bool) -> StoreT:
-    """A URL opened, or a store of the right kind as it is."""
+def resolve_store(
+    store: str | StoreT, opener: Callable[[str], StoreT], *, is_async: bool, verb: str = "claim"
+) -> StoreT:
+    """A URL opened, or a store of the right kind as it is: one that has this verb."""
     if isinstance(store, str):
         return opener(store)
-    claim = getattr(store, "claim", None)
-    if claim is None:
+    found = getattr(store, verb, None)
+    if found is None:
         raise ConfigError(f"expected a store URL or a store, got {type(store).__name__}")
-    if inspect.iscoroutinefunction(claim) is not is_async:
+    if inspect.iscoroutinefunction(found) is not is_async:
         kind = "sync" if is_async else "async"
         raise ConfigError(
             f"{type(store).__name__} is {kind}; give it to the {kind} class, or pass a URL here"
@@ -107,6 +110,11 @@ def _tiers(url: str) -> tuple[str, str] | None:
 def _backend(url: str) -> Backend:
     scheme, separator, _ = url.partition("://")
     backend = BACKENDS.get(scheme) if separator else None
+    if is_mysql(url):
+        raise ConfigError(
+            f"{redact(url)}: MariaDB and MySQL hold inboxes and outboxes only; records and marks are kept in "
+            "sqlite:///file.db, redis://… or postgresql://…"
+        )
     if backend is None:
         raise ConfigError(
             f"{redact(url)!r} is not a store URL; write one of memory://, sqlite:///file.db, "

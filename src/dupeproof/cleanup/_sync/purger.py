@@ -14,17 +14,17 @@ from dupeproof.cleanup._sync.runtime import IS_ASYNC, Service, Stopping
 from dupeproof.cleanup.pacing import PurgeReport, make_pace
 from dupeproof.core.durations import Duration
 from dupeproof.core.events import Event, Kind, Listener, logger, publish
-from dupeproof.core.protocols import Store
+from dupeproof.core.protocols import Purgeable
 from dupeproof.errors import StoreUnavailable
 from dupeproof.guards.options import resolve_store
-from dupeproof.stores import open_store
+from dupeproof.stores._sync.cleaning import open_purgeable
 
 Progress = Callable[[int], object]
 """Called after each batch with how many have been removed so far."""
 
 
 class Purger:
-    """Cleans one store. `run_once` makes one pass; `start` makes one now and then one `every` so often.
+    """Cleans one store, or the inboxes in a MariaDB. `run_once` makes one pass; `start` makes one now and then one `every` so often.
 
     `batch` is how many rows go in one transaction; `pause` how long to rest after it, as a share of the time it
     took, so that writers get their turn. A store that is down is tried again, soon at first.
@@ -32,7 +32,7 @@ class Purger:
 
     def __init__(
         self,
-        store: str | Store,
+        store: str | Purgeable,
         *,
         every: Duration = "15m",
         batch: int = 5_000,
@@ -40,7 +40,7 @@ class Purger:
         events: Iterable[Listener] = (),
     ) -> None:
         self._pace = make_pace(every=every, batch=batch, pause=pause)
-        self._store = resolve_store(store, open_store, is_async=IS_ASYNC)
+        self._store = resolve_store(store, open_purgeable, is_async=IS_ASYNC, verb="purge")
         self._owned = isinstance(store, str)
         self._listeners = tuple(events)
         self._service = Service("dupeproof-purger", self._serve)

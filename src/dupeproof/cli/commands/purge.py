@@ -11,9 +11,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dupeproof.cleanup import Purger
 from dupeproof.cli.output import err, say, say_json, size
-from dupeproof.cli.target import AsJson, Url, opened
+from dupeproof.cli.target import AsJson, Url, chosen, existing
 from dupeproof.core.events import Event, Kind
-from dupeproof.core.protocols import Store
+from dupeproof.core.protocols import Purgeable
+from dupeproof.stores._sync.cleaning import open_purgeable
 
 
 def purge(
@@ -30,17 +31,17 @@ def purge(
 
     It may be interrupted anywhere and run next to the application. With --every it ends on SIGINT or SIGTERM.
     """
-    with closing(opened(url)) as store:
+    with closing(open_purgeable(existing(chosen(url)))) as store:
         if every is None:
             _pass(store, batch, as_json=as_json)
         else:
             _serve(store, every, batch, as_json=as_json)
 
 
-def _pass(store: Store, batch: int, *, as_json: bool) -> None:
+def _pass(store: Purgeable, batch: int, *, as_json: bool) -> None:
     purger = Purger(store, batch=batch)
     columns = TextColumn("purging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=err, transient=True) as bar:
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task("purging", total=None)
 
         def progress(removed: int) -> None:
@@ -64,7 +65,7 @@ def _pass(store: Store, batch: int, *, as_json: bool) -> None:
     say(text)
 
 
-def _serve(store: Store, every: str, batch: int, *, as_json: bool) -> None:
+def _serve(store: Purgeable, every: str, batch: int, *, as_json: bool) -> None:
     def tell(event: Event) -> None:
         if as_json:
             say_json({"event": event.kind, "count": event.count, "seconds": event.seconds})

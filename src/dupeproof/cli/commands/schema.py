@@ -8,7 +8,10 @@ import typer
 from dupeproof.cli.output import out, say
 from dupeproof.cli.target import Url, chosen
 from dupeproof.core.protocols import Inspectable, ability
-from dupeproof.errors import ConfigError
+from dupeproof.sql import Translated, join
+from dupeproof.sql._sync.databases import opened
+from dupeproof.sql.databases import is_mysql
+from dupeproof.sql.statements import split
 from dupeproof.stores import open_store
 from dupeproof.stores.mysql import SCHEMA as MYSQL
 from dupeproof.stores.urls import redact
@@ -32,13 +35,8 @@ def schema(
     """
     chosen_url = chosen(url)
     shown = redact(chosen_url)
-    if chosen_url.partition(":")[0].partition("+")[0] in ("mysql", "mariadb"):
-        if apply:
-            raise ConfigError(
-                "tables of MariaDB and MySQL are made by inbox.create_schema(connection), or by what this prints "
-                "without --apply"
-            )
-        out.file.write(MYSQL)
+    if is_mysql(chosen_url):
+        _mysql(chosen_url, apply=apply)
         return
     with closing(open_store(chosen_url)) as store:
         inspectable = ability(store, Inspectable)  # type: ignore[type-abstract]
@@ -53,3 +51,15 @@ def schema(
         else:
             store.check()
             say(f"{shown}: up to date")
+
+
+def _mysql(url: str, *, apply: bool) -> None:
+    """MariaDB and MySQL hold inboxes and outboxes only; their files make what is missing."""
+    if not apply:
+        out.file.write(MYSQL)
+        return
+    with Translated(), opened(url)() as connection:
+        joined = join(connection)
+        for statement in split(MYSQL):
+            joined.execute(statement)
+    say(f"{redact(url)}: up to date")

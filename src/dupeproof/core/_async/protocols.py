@@ -30,7 +30,21 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 
 
-class AsyncStore(Protocol):
+class AsyncPurgeable(Protocol):
+    """What there is to clean: a store, or tables that are none."""
+
+    async def purge(self, limit: int) -> int:
+        """Remove at most `limit` expired records and marks; how many went. Never an unexpired one."""
+        ...
+
+    async def stats(self) -> Stats: ...
+
+    async def close(self) -> None:
+        """Give up connections. Closing twice is fine."""
+        ...
+
+
+class AsyncStore(AsyncPurgeable, Protocol):
     """The contract every store keeps."""
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
@@ -60,12 +74,6 @@ class AsyncStore(Protocol):
     async def forget(self, keys: Sequence[bytes]) -> list[bool]:
         """Remove records and marks, whoever owns them; the owner's finish will be refused."""
         ...
-
-    async def purge(self, limit: int) -> int:
-        """Remove at most `limit` expired records and marks; how many went. Never an unexpired one."""
-        ...
-
-    async def stats(self) -> Stats: ...
 
     async def check(self) -> Health:
         """Reach the server, make the schema, try that it can be written to."""

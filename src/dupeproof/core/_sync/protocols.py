@@ -31,7 +31,21 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 
 
-class Store(Protocol):
+class Purgeable(Protocol):
+    """What there is to clean: a store, or tables that are none."""
+
+    def purge(self, limit: int) -> int:
+        """Remove at most `limit` expired records and marks; how many went. Never an unexpired one."""
+        ...
+
+    def stats(self) -> Stats: ...
+
+    def close(self) -> None:
+        """Give up connections. Closing twice is fine."""
+        ...
+
+
+class Store(Purgeable, Protocol):
     """The contract every store keeps."""
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
@@ -61,12 +75,6 @@ class Store(Protocol):
     def forget(self, keys: Sequence[bytes]) -> list[bool]:
         """Remove records and marks, whoever owns them; the owner's finish will be refused."""
         ...
-
-    def purge(self, limit: int) -> int:
-        """Remove at most `limit` expired records and marks; how many went. Never an unexpired one."""
-        ...
-
-    def stats(self) -> Stats: ...
 
     def check(self) -> Health:
         """Reach the server, make the schema, try that it can be written to."""

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 from dupeproof.core.durations import Duration
+from dupeproof.core.lateness import Lateness, Tally, lateness_by_group
 from dupeproof.errors import ConfigError
 from dupeproof.inbox import statements, windows
-from dupeproof.inbox._sync.schema import create_schema
 from dupeproof.inbox.inserting import insertion
 from dupeproof.inbox.windows import Window
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
@@ -18,6 +18,8 @@ from dupeproof.sql import Joined, Translated, join
 from dupeproof.sql._sync.databases import opened
 from dupeproof.sql.databases import no_database
 from dupeproof.sql.faults import DUPLICATE_KEY, code_of, table_missing
+from dupeproof.stores._sync.purging import purge_inbox
+from dupeproof.stores._sync.tables import create_tables
 
 _TRANSLATED = Translated(table_missing("dupeproof_inbox", "inbox"))
 
@@ -59,11 +61,13 @@ class Inbox:
         digest = self._digest(check_key(message_id))
         with _TRANSLATED:
             joined = self._joined(connection)
-            window = self._window.milliseconds
+            values = self._values(joined, [digest])
             if joined.dialect == "mysql":
-                return bool(_marked(joined, [digest], window))
-            values = {"key0": _parameter(joined, digest), "window": window}
-            return joined.count(statements.mark(joined.dialect, 1), values) == 1
+                return bool(_marked(joined, [digest], values))
+            if joined.count(statements.mark(joined.dialect, 1), values) == 1:
+                return True
+            joined.count(statements.came_again(joined.dialect, 1), values)
+            return False
 
     def first_many(self, connection: Any, message_ids: Iterable[Key]) -> list[bool]:
         """Whether each is new, in order, all in one statement; one that stands in the batch twice is new once."""
@@ -75,7 +79,12 @@ class Inbox:
         with _TRANSLATED:
             joined = self._joined(connection)
             # Sorted, so that two batches cannot wait for each other in a circle.
-            new = _marked(joined, sorted(set(digests)), self._window.milliseconds)
+            wanted = sorted(set(digests))
+            new = _marked(joined, wanted, self._values(joined, wanted))
+            known = [digest for digest in wanted if digest not in new]
+            if known and joined.dialect != "mysql":  # these rows are locked by now
+                again = statements.came_again(joined.dialect, len(known))
+                joined.count(again, self._values(joined, known))
         answers = []
         for digest in digests:
             answers.append(digest in new)
@@ -102,7 +111,7 @@ class Inbox:
     def create_schema(self, connection: Any) -> None:
         """Make the tables; making them twice is fine. MariaDB and MySQL commit your transaction for it."""
         with _TRANSLATED:
-            create_schema(join(connection))
+            create_tables(join(connection), "inbox")
 
     def window(self, connection: Any) -> timedelta:
         """How long messages of this group are remembered now."""
@@ -123,15 +132,25 @@ class Inbox:
                 values = {"group": self.group, "window": windows.window_milliseconds(window)}
                 joined.execute(windows.WRITE[joined.dialect], values)
 
+    def lateness(self, connection: Any) -> Lateness:
+        """How long after the first one duplicates of this group came, how many of them too late, and the window that suggests.
+
+        A message that came again is counted by the last time it did, for a window must outlast that.
+        """
+        with _TRANSLATED:
+            joined = join(connection)
+            rows = joined.execute(statements.LATENESS_OF_GROUP, {"group": self.group})
+        return lateness_by_group(map(Tally.of, rows)).get(self.group, Lateness())
+
     def purge(self, connection: Any, limit: int = 1_000) -> int:
         """Remove at most `limit` expired marks, of any group, in your transaction; how many went.
 
-        For MariaDB and MySQL. On the others `dupeproof purge` and `Purger` do it, beside everything else.
+        `dupeproof purge` and `Purger` do it in transactions of their own, beside everything else.
         """
         with _TRANSLATED:
             joined = join(connection)
             joined.check_transaction()
-            return joined.count(statements.PURGE[joined.dialect], {"most": limit})
+            return purge_inbox(joined, limit)
 
     def _joined(self, connection: Any) -> Joined:
         joined = join(connection)
@@ -142,30 +161,29 @@ class Inbox:
             self._look(joined)
         return joined
 
+    def _values(self, joined: Joined, digests: Sequence[bytes]) -> dict[str, Any]:
+        values: dict[str, Any] = {"group": self.group, "window": self._window.milliseconds}
+        for n, digest in enumerate(digests):
+            values[f"key{n}"] = digest if joined.dialect == "sqlite" else digest.hex()
+        return values
+
     def _look(self, joined: Joined) -> None:
         rows = joined.execute(windows.READ, {"group": self.group})
         self._window.found(rows[0][0] if rows else None)
 
 
-def _marked(joined: Joined, digests: Sequence[bytes], window: int) -> set[bytes]:
+def _marked(joined: Joined, digests: Sequence[bytes], values: dict[str, Any]) -> set[bytes]:
     """Those of them that are new."""
-    parameters: dict[str, Any] = {"window": window}
-    for n, digest in enumerate(digests):
-        parameters[f"key{n}"] = _parameter(joined, digest)
     if joined.dialect == "mysql":
-        parameters["token"] = secrets.token_hex(8)
-        affected = joined.count(statements.mark("mysql", len(digests)), parameters)
+        values["token"] = secrets.token_hex(8)
+        affected = joined.count(statements.mark("mysql", len(digests)), values)
         if affected == len(digests):
             return set(digests)
-        rows = joined.execute(statements.marked(len(digests)), parameters)
+        rows = joined.execute(statements.marked(len(digests)), values)
     else:
         statement = statements.mark(joined.dialect, len(digests), returning=True)
-        rows = joined.execute(statement, parameters)
+        rows = joined.execute(statement, values)
     return {bytes.fromhex(row[0].replace("-", "")) for row in rows}
-
-
-def _parameter(joined: Joined, digest: bytes) -> bytes | str:
-    return digest if joined.dialect == "sqlite" else digest.hex()
 
 
 def _inserted_in_mysql(joined: Joined, wanted: Any) -> bool:

@@ -7,7 +7,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from dupeproof.core.events import logger
-from dupeproof.outbox.dialects import CHANNEL
+from dupeproof.outbox.adding import CHANNEL
 from dupeproof.outbox.messages import Message, message_of
 from dupeproof.outbox.reports import DeadMessage, OutboxStatus, Settlement
 from dupeproof.stores.postgres._async.store import AsyncPostgresStore

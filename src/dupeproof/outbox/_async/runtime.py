@@ -1,28 +1,22 @@
 # No twin: tasks and a loop here, threads and system calls in the sync counterpart.
-"""Joining the caller's connection, opening sources, and resting until there is something to do, for tasks."""
+"""Opening sources, and resting until there is something to do, for tasks."""
 
 import asyncio
 import inspect
 from collections.abc import Callable
-from typing import Any
 
-from dupeproof.outbox.joining import join_async as join
 from dupeproof.outbox.messages import Message
 from dupeproof.outbox.sources import AsyncSource
 from dupeproof.outbox.sources import open_async_source as open_source
 
 __all__ = [
-    "CREATE_SCHEMA",
     "IS_ASYNC",
     "OTHER_KIND",
     "OTHER_RELAY",
     "Rest",
     "call",
-    "create_schema_on",
-    "join",
     "open_source",
 ]
-CREATE_SCHEMA = "`await outbox.create_schema(connection)`"
 IS_ASYNC = True
 OTHER_KIND, OTHER_RELAY = "sync", "Relay"
 Source = AsyncSource
@@ -32,13 +26,6 @@ async def call(function: Callable[[Message], object], message: Message) -> None:
     answer = function(message)
     if inspect.isawaitable(answer):
         await answer
-
-
-async def create_schema_on(connection: Any) -> None:
-    join(connection)
-    from dupeproof.stores.postgres._async.migrating import migrate  # noqa: PLC0415 - psycopg is an extra
-
-    await migrate(connection)
 
 
 class Rest:

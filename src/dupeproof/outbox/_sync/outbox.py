@@ -8,10 +8,15 @@ from typing import Any
 from dupeproof.core.durations import Duration
 from dupeproof.errors import ConfigError
 from dupeproof.keys.names import Key
-from dupeproof.outbox._sync.runtime import CREATE_SCHEMA, create_schema_on, join
-from dupeproof.outbox.dialects import NOTIFYING, STATEMENTS
-from dupeproof.outbox.failures import is_schema_missing
+from dupeproof.outbox.adding import additions
 from dupeproof.outbox.messages import Added, Ids, Intake, Row
+from dupeproof.sql import Translated, join
+from dupeproof.sql.faults import table_missing
+from dupeproof.stores._sync.tables import create_tables
+
+_TABLE = "dupeproof_outbox"
+_MISSING = table_missing(_TABLE, "outbox")
+_TRANSLATED = Translated(_MISSING)
 
 
 class Outbox:
@@ -27,7 +32,8 @@ class Outbox:
 
     def __init__(self, *, ids: Ids = "new", max_payload: int = 1_048_576, notify: bool = True) -> None:
         self._intake = Intake(ids=ids, max_payload=max_payload)
-        self._statements = NOTIFYING if notify else STATEMENTS
+        self._notify = notify
+        self._has_looked = False
 
     def add(
         self,
@@ -68,28 +74,22 @@ class Outbox:
         return [row[1] for row in rows]
 
     def create_schema(self, connection: Any) -> None:
-        """Make the tables on a connection of your own; making them twice is fine. A relay makes them by itself."""
-        create_schema_on(connection)
+        """Make the tables on a connection of your own; making them twice is fine.
+
+        A relay makes them by itself. MariaDB and MySQL commit your transaction for it.
+        """
+        with _TRANSLATED:
+            create_tables(join(connection), "outbox")
 
     def _write(self, connection: Any, rows: Sequence[Row]) -> None:
-        joined = join(connection)
-        if not joined.in_transaction:
-            raise ConfigError(
-                "there is no transaction on this connection, so the message would go out even if your work fails; "
-                + _BEGIN[joined.dialect]
-            )
-        statements = self._statements[joined.dialect]
-        try:
-            if len(rows) == 1:
-                joined.execute(statements.one, statements.fit(rows[0]))
-            elif rows:
-                joined.execute_many(statements.many, [statements.fit(row) for row in rows])
-        except Exception as exc:
-            if is_schema_missing(exc):
-                raise ConfigError(
-                    f"the table dupeproof_outbox is not there yet; call {CREATE_SCHEMA} once"
-                ) from exc
-            raise
+        with _TRANSLATED:
+            joined = join(connection)
+            joined.check_transaction("the message would go out")
+            if not self._has_looked and joined.would_fail_without(_TABLE):
+                raise ConfigError(_MISSING)
+            self._has_looked = True
+            for statement, parameters in additions(joined.dialect, rows, notify=self._notify):
+                joined.execute(statement, parameters)
 
 
 def _added(fields: Mapping[str, Any]) -> Added:
@@ -97,10 +97,3 @@ def _added(fields: Mapping[str, Any]) -> Added:
         return Added(**fields)
     except TypeError as exc:
         raise ConfigError(f"a message of add_many takes the arguments of add: {exc}") from None
-
-
-_BEGIN = {
-    "postgresql": "write: with connection.transaction(): …",
-    "sqlite": 'call connection.execute("BEGIN IMMEDIATE") first',
-    "mysql": "call connection.begin() first",
-}

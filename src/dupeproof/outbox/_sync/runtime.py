@@ -1,48 +1,28 @@
 # No twin: threads and system calls here, tasks and a loop in the async counterpart.
-"""Joining the caller's connection, opening sources, and resting until there is something to do, for threads."""
+"""Opening sources, and resting until there is something to do, for threads."""
 
 import os
 import select
-import sqlite3
 from collections.abc import Callable
-from typing import Any
 
-from dupeproof.outbox.joining import join
 from dupeproof.outbox.messages import Message
 from dupeproof.outbox.sources import Source, open_source
-from dupeproof.stores.sqlite.connection import OUTBOX
 
 __all__ = [
-    "CREATE_SCHEMA",
     "IS_ASYNC",
     "OTHER_KIND",
     "OTHER_RELAY",
     "Rest",
     "Source",
     "call",
-    "create_schema_on",
-    "join",
     "open_source",
 ]
-CREATE_SCHEMA = "outbox.create_schema(connection)"
 IS_ASYNC = False
 OTHER_KIND, OTHER_RELAY = "async", "AsyncRelay"
 
 
 def call(function: Callable[[Message], object], message: Message) -> None:
     function(message)
-
-
-def create_schema_on(connection: Any) -> None:
-    if isinstance(join(connection).connection, sqlite3.Connection):
-        for statement in OUTBOX.split(
-            ";\n"
-        ):  # not executescript, which would commit what the caller has begun
-            connection.execute(statement)
-        return
-    from dupeproof.stores.postgres._sync.migrating import migrate  # noqa: PLC0415 - psycopg is an extra
-
-    migrate(connection)
 
 
 class Rest:

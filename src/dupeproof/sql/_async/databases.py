@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from dupeproof.errors import ConfigError
-from dupeproof.sql.databases import ASYNC, opener_of
+from dupeproof.sql.databases import ASYNC, driver, engine_url, is_mysql, opener_of, reaching
 
 
 def opened(database: Any) -> Callable[[], AbstractAsyncContextManager[Any]]:
@@ -17,8 +17,10 @@ def opened(database: Any) -> Callable[[], AbstractAsyncContextManager[Any]]:
     scheme = database.partition("://")[0]
     if scheme in ("postgresql", "postgres"):
         return lambda: _postgres(database)
+    if is_mysql(database):
+        return lambda: _mysql(database)
     raise ConfigError(
-        f"database= takes postgresql://…, not {scheme}://; for others give an AsyncEngine of SQLAlchemy"
+        f"database= takes postgresql://… or mysql://…, not {scheme}://; for others give an AsyncEngine of SQLAlchemy"
     )
 
 
@@ -30,7 +32,22 @@ async def _asyncpg(pool: Any) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def _postgres(url: str) -> AsyncIterator[Any]:
-    import psycopg  # noqa: PLC0415 - an extra
-
-    async with await psycopg.AsyncConnection.connect(url) as connection:
+    psycopg = driver("psycopg", "postgres")
+    with reaching():
+        connection = await psycopg.AsyncConnection.connect(url)
+    async with connection:
         yield connection
+
+
+@asynccontextmanager
+async def _mysql(url: str) -> AsyncIterator[Any]:
+    sqlalchemy = driver("sqlalchemy.ext.asyncio", "mysql")
+    pool = driver("sqlalchemy.pool", "mysql")
+    with reaching():
+        engine = sqlalchemy.create_async_engine(engine_url(url, "aiomysql"), poolclass=pool.NullPool)
+        connection = await engine.connect()
+    try:
+        async with connection.begin():
+            yield connection
+    finally:
+        await connection.close()

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 from dupeproof.errors import ConfigError
-from dupeproof.sql.databases import SYNC, opener_of
+from dupeproof.sql.databases import SYNC, driver, engine_url, is_mysql, opener_of, reaching
 
 
 def opened(database: Any) -> Callable[[], AbstractContextManager[Any]]:
@@ -20,8 +20,11 @@ def opened(database: Any) -> Callable[[], AbstractContextManager[Any]]:
         return lambda: _sqlite(rest[1:])
     if scheme in ("postgresql", "postgres"):
         return lambda: _postgres(database)
+    if is_mysql(database):
+        return lambda: _mysql(database)
     raise ConfigError(
-        f"database= takes postgresql://… or sqlite:///file.db, not {scheme}://; for others give an SQLAlchemy engine"
+        f"database= takes postgresql://…, mysql://… or sqlite:///file.db, not {scheme}://; "
+        "for others give an SQLAlchemy engine"
     )
 
 
@@ -33,7 +36,20 @@ def _sqlite(path: str) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def _postgres(url: str) -> AbstractContextManager[Any]:
-    import psycopg  # noqa: PLC0415 - an extra
+@contextmanager
+def _postgres(url: str) -> Iterator[Any]:
+    psycopg = driver("psycopg", "postgres")
+    with reaching():
+        connection = psycopg.connect(url)
+    with connection:
+        yield connection
 
-    return psycopg.connect(url)
+
+@contextmanager
+def _mysql(url: str) -> Iterator[Any]:
+    sqlalchemy = driver("sqlalchemy", "mysql")
+    with reaching():
+        engine = sqlalchemy.create_engine(engine_url(url, "pymysql"), poolclass=sqlalchemy.pool.NullPool)
+        connection = engine.connect()
+    with connection, connection.begin():
+        yield connection

@@ -7,6 +7,7 @@ from typing import Any
 from dupeproof.sql._sync.django import Django
 from dupeproof.sql._sync.protocols import Joined
 from dupeproof.sql._sync.psycopg import Psycopg
+from dupeproof.sql._sync.pymysql import Pymysql
 from dupeproof.sql._sync.sqlalchemy import join_connection, join_session
 from dupeproof.sql._sync.sqlite import Sqlite
 from dupeproof.sql.kinds import kind_of
@@ -14,6 +15,7 @@ from dupeproof.sql.kinds import kind_of
 _ADAPTERS: dict[str, Callable[[Any], Joined]] = {
     "sqlite3.Connection": Sqlite,
     "psycopg.Connection": Psycopg,
+    "pymysql.connections.Connection": Pymysql,
     "sqlalchemy.engine.base.Connection": join_connection,
     "sqlalchemy.orm.session.Session": join_session,
     "sqlalchemy.orm.scoping.scoped_session": join_session,

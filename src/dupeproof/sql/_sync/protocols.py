@@ -11,10 +11,9 @@ from dupeproof.sql.statements import Dialect, Style, rendered
 
 Parameters = Mapping[str, Any]
 _NONE: Parameters = {}
+_IS_MISSING = "SELECT to_regclass(CAST(:table AS text)) IS NULL"
 CLOSED = "this connection is closed; open one and begin a transaction on it"
-NO_TRANSACTION = (
-    "there is no transaction on this connection, so what is marked would stay even if your work fails; "
-)
+NO_TRANSACTION = "there is no transaction on this connection, so {} even if your work fails; "
 
 
 class Joined(ABC):
@@ -50,9 +49,17 @@ class Joined(ABC):
         text, pick = rendered(statement, self.style)
         return self.run(text, pick(parameters))
 
-    def check_transaction(self) -> None:
+    def check_transaction(self, alone: str = "what is marked would stay") -> None:
+        """`alone` is what would happen without one."""
         if not self.in_transaction:
-            raise ConfigError(NO_TRANSACTION + self.how_to_begin)
+            raise ConfigError(NO_TRANSACTION.format(alone) + self.how_to_begin)
+
+    def would_fail_without(self, table: str) -> bool:
+        """Whether the table is missing and a statement about it would take the whole transaction with it."""
+        if self.dialect != "postgresql":
+            return False
+        [(missing,)] = self.execute(_IS_MISSING, {"table": table})
+        return bool(missing)
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:

@@ -1,5 +1,7 @@
-"""MariaDB and MySQL: the inbox's tables. They are no store for claims and marks."""
+"""MariaDB and MySQL: the tables of inbox and outbox. They are no store for claims and marks."""
 
 from importlib.resources import files
 
-SCHEMA = files(__package__).joinpath("inbox.sql").read_text()
+INBOX = files(__package__).joinpath("inbox.sql").read_text()
+OUTBOX = files(__package__).joinpath("outbox.sql").read_text()
+SCHEMA = f"{INBOX}\n{OUTBOX}"

@@ -2,12 +2,25 @@
 -- is: each time the message comes again is counted, which counts as 2, and a new row as 1, for every client. Which call
 -- wrote the row last, the token tells.
 CREATE TABLE IF NOT EXISTS dupeproof_inbox (
-    `key`      BINARY(16)  NOT NULL PRIMARY KEY,
-    token      BINARY(8)   NOT NULL,
-    again      INT UNSIGNED NOT NULL DEFAULT 0,
-    seen_at    DATETIME(3) NOT NULL,
-    expires_at DATETIME(3) NOT NULL,
+    `key`          BINARY(16)  NOT NULL PRIMARY KEY,
+    token          BINARY(8)   NOT NULL,
+    seen_at        DATETIME(3) NOT NULL,
+    expires_at     DATETIME(3) NOT NULL,
+    consumer_group VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin,
+    again          BIGINT,
+    late           BIGINT,
+    longest        BIGINT,
     KEY dupeproof_inbox_expiry (expires_at)
+) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS dupeproof_lateness (
+    consumer_group VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    bucket         SMALLINT NOT NULL,
+    messages       BIGINT   NOT NULL,
+    duplicates     BIGINT   NOT NULL,
+    late           BIGINT   NOT NULL,
+    longest        BIGINT   NOT NULL,
+    PRIMARY KEY (consumer_group, bucket)
 ) ENGINE = InnoDB;
 
 CREATE TABLE IF NOT EXISTS dupeproof_windows (

@@ -73,14 +73,6 @@ WITH removed AS (
     RETURNING 1)
 SELECT count(*) FROM removed
 
--- name: purge_inbox
-WITH removed AS (
-    DELETE FROM dupeproof_inbox WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM dupeproof_inbox WHERE expires_at <= (SELECT clock_timestamp())
-        ORDER BY expires_at LIMIT %s FOR UPDATE SKIP LOCKED))
-    RETURNING 1)
-SELECT count(*) FROM removed
-
 -- name: purge_records
 WITH removed AS (
     DELETE FROM dupeproof_records WHERE ctid = ANY (ARRAY(

@@ -1,10 +1,26 @@
 CREATE TABLE IF NOT EXISTS dupeproof_inbox (
-    key        BLOB    NOT NULL PRIMARY KEY,
-    seen_at    INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL
+    key            BLOB    NOT NULL PRIMARY KEY,
+    seen_at        INTEGER NOT NULL,
+    expires_at     INTEGER NOT NULL,
+    consumer_group TEXT,
+    again          INTEGER,
+    late           INTEGER,
+    longest        INTEGER
 ) WITHOUT ROWID;
 
 CREATE INDEX IF NOT EXISTS dupeproof_inbox_expiry ON dupeproof_inbox (expires_at);
+
+CREATE INDEX IF NOT EXISTS dupeproof_inbox_again ON dupeproof_inbox (consumer_group) WHERE consumer_group IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS dupeproof_lateness (
+    consumer_group TEXT    NOT NULL,
+    bucket         INTEGER NOT NULL,
+    messages       INTEGER NOT NULL,
+    duplicates     INTEGER NOT NULL,
+    late           INTEGER NOT NULL,
+    longest        INTEGER NOT NULL,
+    PRIMARY KEY (consumer_group, bucket)
+) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS dupeproof_windows (
     consumer_group TEXT    NOT NULL PRIMARY KEY,

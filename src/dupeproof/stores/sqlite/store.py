@@ -24,6 +24,7 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.sql._sync.sqlite import Sqlite
+from dupeproof.stores._sync.purging import purge_inbox
 from dupeproof.stores.sqlite import rows
 from dupeproof.stores.sqlite._sync import sequences
 from dupeproof.stores.sqlite.connection import SCHEMA, Database, is_busy, transaction
@@ -44,7 +45,6 @@ _PURGE_MARKS = (
     "DELETE FROM dupeproof_marks WHERE key IN "
     "(SELECT key FROM dupeproof_marks WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)"
 )
-_PURGE_INBOX = _PURGE_MARKS.replace("dupeproof_marks", "dupeproof_inbox")
 _PURGE_RECORDS = (
     "DELETE FROM dupeproof_records WHERE key IN (SELECT key FROM dupeproof_records "
     "WHERE purge_from > 0 AND purge_from <= ? AND expires_at <= ? ORDER BY purge_from LIMIT ?)"
@@ -238,7 +238,8 @@ class SQLiteStore:
         with transaction(connection):
             now = self._clock()
             gone = connection.execute(_PURGE_MARKS, (now, limit)).rowcount
-            gone += connection.execute(_PURGE_INBOX, (now, limit - gone)).rowcount
+            if gone < limit:
+                gone += purge_inbox(Sqlite(connection), limit - gone)
             if gone < limit:
                 gone += connection.execute(_PURGE_RECORDS, (now, now, limit - gone)).rowcount
         return gone

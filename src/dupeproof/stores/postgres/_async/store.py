@@ -24,6 +24,7 @@ from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
 from dupeproof.sql._async.psycopg import AsyncPsycopg
+from dupeproof.stores._async.purging import purge_inbox
 from dupeproof.stores._async.runtime import PerHome
 from dupeproof.stores.postgres import migrations, questions, rows
 from dupeproof.stores.postgres._async import sequences
@@ -123,12 +124,13 @@ class AsyncPostgresStore:
         return SequenceStats(producers=producers, bytes=size)
 
     async def purge(self, limit: int) -> int:
-        gone = 0
-        for kind in ("purge_marks", "purge_inbox", "purge_records"):
-            if gone < limit:
-                [(removed,)] = await self._run(kind, [limit - gone])
-                gone += removed
-        return gone
+        [(gone,)] = await self._run("purge_marks", [limit])
+        if gone < limit:
+            gone += await self._said(_inbox_purged, limit - gone, ())
+        if gone < limit:
+            [(removed,)] = await self._run("purge_records", [limit - gone])
+            gone += removed
+        return int(gone)
 
     async def stats(self) -> Stats:
         records: dict[str, int] = dict(await self._run("count_records"))
@@ -227,6 +229,11 @@ class AsyncPostgresStore:
         except (psycopg.Error, OSError) as exc:
             raise unavailable(self._target.shown, exc) from exc
         raise AssertionError
+
+
+async def _inbox_purged(connection: AsyncBounded, limit: int, _: Sequence[Any]) -> int:
+    async with connection.transaction():
+        return await purge_inbox(AsyncPsycopg(connection), limit)
 
 
 async def _advanced(connection: AsyncBounded, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:

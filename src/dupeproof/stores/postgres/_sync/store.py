@@ -25,6 +25,7 @@ from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
 from dupeproof.sql._sync.psycopg import Psycopg
+from dupeproof.stores._sync.purging import purge_inbox
 from dupeproof.stores._sync.runtime import PerHome
 from dupeproof.stores.postgres import migrations, questions, rows
 from dupeproof.stores.postgres._sync import sequences
@@ -124,12 +125,13 @@ class PostgresStore:
         return SequenceStats(producers=producers, bytes=size)
 
     def purge(self, limit: int) -> int:
-        gone = 0
-        for kind in ("purge_marks", "purge_inbox", "purge_records"):
-            if gone < limit:
-                [(removed,)] = self._run(kind, [limit - gone])
-                gone += removed
-        return gone
+        [(gone,)] = self._run("purge_marks", [limit])
+        if gone < limit:
+            gone += self._said(_inbox_purged, limit - gone, ())
+        if gone < limit:
+            [(removed,)] = self._run("purge_records", [limit - gone])
+            gone += removed
+        return int(gone)
 
     def stats(self) -> Stats:
         records: dict[str, int] = dict(self._run("count_records"))
@@ -228,6 +230,11 @@ class PostgresStore:
         except (psycopg.Error, OSError) as exc:
             raise unavailable(self._target.shown, exc) from exc
         raise AssertionError
+
+
+def _inbox_purged(connection: Bounded, limit: int, _: Sequence[Any]) -> int:
+    with connection.transaction():
+        return purge_inbox(Psycopg(connection), limit)
 
 
 def _advanced(connection: Bounded, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:

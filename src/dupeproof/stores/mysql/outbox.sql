@@ -1,9 +1,9 @@
--- See the outbox of PostgreSQL for what the tables are for, and for why the order per key holds.
+-- See the outbox of PostgreSQL for what the tables are for, and for why the order per key holds. Times are milliseconds.
 CREATE TABLE IF NOT EXISTS dupeproof_outbox (
     seq           BIGINT        NOT NULL AUTO_INCREMENT PRIMARY KEY,
     lane          SMALLINT      NOT NULL,
-    created_at    DATETIME(3)   NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
-    not_before    DATETIME(3),
+    created_at    BIGINT        NOT NULL,
+    not_before    BIGINT,
     id            VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     aggregatetype VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     aggregateid   VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox (
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_lanes (
     lane        SMALLINT    NOT NULL PRIMARY KEY,
     token       BINARY(8),
-    lease_until DATETIME(3) NOT NULL DEFAULT '1970-01-02 00:00:00',
+    lease_until BIGINT      NOT NULL DEFAULT 0,
     sent        BIGINT      NOT NULL DEFAULT 0,
     taken_over  BIGINT      NOT NULL DEFAULT 0
 ) ENGINE = InnoDB;
@@ -27,22 +27,22 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_failing (
     lane     SMALLINT      NOT NULL,
     `key`    VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     attempts INT           NOT NULL,
-    retry_at DATETIME(3)   NOT NULL,
+    retry_at BIGINT        NOT NULL,
     error    TEXT          CHARACTER SET utf8mb4 NOT NULL
 ) ENGINE = InnoDB;
 
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_dead (
     seq           BIGINT        NOT NULL PRIMARY KEY,
     lane          SMALLINT      NOT NULL,
-    created_at    DATETIME(3)   NOT NULL,
-    not_before    DATETIME(3),
+    created_at    BIGINT        NOT NULL,
+    not_before    BIGINT,
     id            VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     aggregatetype VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     aggregateid   VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     type          VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     payload       LONGBLOB      NOT NULL,
     headers       MEDIUMTEXT    CHARACTER SET utf8mb4,
-    died_at       DATETIME(3)   NOT NULL,
+    died_at       BIGINT        NOT NULL,
     attempts      INT           NOT NULL,
     error         TEXT          CHARACTER SET utf8mb4 NOT NULL
 ) ENGINE = InnoDB;
@@ -50,15 +50,15 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_dead (
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_sent (
     seq           BIGINT        NOT NULL PRIMARY KEY,
     lane          SMALLINT      NOT NULL,
-    created_at    DATETIME(3)   NOT NULL,
-    not_before    DATETIME(3),
+    created_at    BIGINT        NOT NULL,
+    not_before    BIGINT,
     id            VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     aggregatetype VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     aggregateid   VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     type          VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     payload       LONGBLOB      NOT NULL,
     headers       MEDIUMTEXT    CHARACTER SET utf8mb4,
-    sent_at       DATETIME(3)   NOT NULL,
-    purge_from    DATETIME(3)   NOT NULL,
+    sent_at       BIGINT        NOT NULL,
+    purge_from    BIGINT        NOT NULL,
     INDEX dupeproof_outbox_sent_purge (purge_from)
 ) ENGINE = InnoDB;
