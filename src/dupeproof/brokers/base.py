@@ -112,6 +112,8 @@ class Reject(Exception):
     """Raised by a handler: no further try would help, put the message aside. The text is kept with it."""
 
 
+UNGUARDED = object()
+"""In place of a guard: every delivery is handed over, also the second of a message. For handlers that know by themselves."""
 Handler = Callable[..., Any]
 """`handler(message, connection)` with an inbox, `handler(message)` with a guard; a coroutine function or a plain one."""
 Middleware = Callable[..., Any]

@@ -7,7 +7,7 @@ from dupeproof.brokers._async.consumer import AsyncConsumer
 from dupeproof.brokers._async.protocols import AsyncSource
 from dupeproof.brokers._sync.consumer import Consumer
 from dupeproof.brokers._sync.protocols import Source
-from dupeproof.brokers.base import Handler
+from dupeproof.brokers.base import UNGUARDED, Handler
 from dupeproof.brokers.options import ConsumeOptions, check_guard, is_async
 
 AnyConsumer = Consumer | AsyncConsumer
@@ -17,6 +17,8 @@ def group_of(given: str | None, inbox: Any, once: Any) -> str:
     """Consumers of a group share the messages; it is that of the inbox, or the guard's namespace, unless given."""
     if given is not None:
         return given
+    if once is UNGUARDED:
+        return "default"
     return str(inbox.group if inbox is not None else once.namespace)
 
 

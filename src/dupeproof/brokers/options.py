@@ -6,7 +6,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 from msgspec import Struct
 
-from dupeproof.brokers.base import Handler, Message, Middleware
+from dupeproof.brokers.base import UNGUARDED, Handler, Message, Middleware
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Listener
 from dupeproof.errors import ConfigError
@@ -99,6 +99,8 @@ def check_guard(handler: Handler, inbox: Any, once: Any) -> None:
     """One of the two, and of the same kind as the handler."""
     if not callable(handler):
         raise ConfigError(f"handler must be a function; got a {type(handler).__qualname__}")
+    if once is UNGUARDED and inbox is None:
+        return
     if (inbox is None) is (once is None):
         raise ConfigError(
             "give inbox= (the effect is in its database, in one transaction with the mark) or "

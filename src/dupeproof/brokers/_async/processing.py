@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from dupeproof.brokers._async.protocols import AsyncSource
-from dupeproof.brokers.base import Ack, Dead, Delivery, Handler, Lost, Retry, Verdict, layered
+from dupeproof.brokers.base import UNGUARDED, Ack, Dead, Delivery, Handler, Lost, Retry, Verdict, layered
 from dupeproof.brokers.errors import Fenced
 from dupeproof.brokers.faults import ELSEWHERE, HOPELESS, not_now
 from dupeproof.brokers.ids import identify
@@ -105,6 +105,23 @@ class AsyncUnderClaim:
         return Ack(duplicate=not claim.won)
 
 
+class AsyncUnguarded:
+    """The handler and nothing else, for one that knows by itself what it has done."""
+
+    together = False
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    async def check(self) -> None:
+        """There is nothing to be wrong."""
+
+    async def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
+        for each in chunk:
+            await self._handler(each.message)
+        return [Ack() for _ in chunk]
+
+
 class AsyncProcessor:
     """Judges what the work of a chunk ended with. Called by workers, each with a chunk of its own."""
 
@@ -122,6 +139,8 @@ class AsyncProcessor:
         self._work: AsyncWork
         if inbox is not None:
             self._work = AsyncInTransaction(inbox, handler, source)
+        elif once is UNGUARDED:
+            self._work = AsyncUnguarded(handler)
         else:
             assert once is not None
             self._work = AsyncUnderClaim(once, handler)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from dupeproof.brokers._sync.protocols import Source
-from dupeproof.brokers.base import Ack, Dead, Delivery, Handler, Lost, Retry, Verdict, layered
+from dupeproof.brokers.base import UNGUARDED, Ack, Dead, Delivery, Handler, Lost, Retry, Verdict, layered
 from dupeproof.brokers.errors import Fenced
 from dupeproof.brokers.faults import ELSEWHERE, HOPELESS, not_now
 from dupeproof.brokers.ids import identify
@@ -106,6 +106,23 @@ class UnderClaim:
         return Ack(duplicate=not claim.won)
 
 
+class Unguarded:
+    """The handler and nothing else, for one that knows by itself what it has done."""
+
+    together = False
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    def check(self) -> None:
+        """There is nothing to be wrong."""
+
+    def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
+        for each in chunk:
+            self._handler(each.message)
+        return [Ack() for _ in chunk]
+
+
 class Processor:
     """Judges what the work of a chunk ended with. Called by workers, each with a chunk of its own."""
 
@@ -123,6 +140,8 @@ class Processor:
         self._work: Work
         if inbox is not None:
             self._work = InTransaction(inbox, handler, source)
+        elif once is UNGUARDED:
+            self._work = Unguarded(handler)
         else:
             assert once is not None
             self._work = UnderClaim(once, handler)
