@@ -24,8 +24,6 @@ _QUIET_SECONDS = 2.0
 """Nothing is delivered any more, once all is done: a late duplicate would have come."""
 _PATIENCE_SECONDS = 90.0
 """Without any progress: then what is missing is lost."""
-_LOSING_SECONDS = 15.0
-"""The same when nobody has anything left to do."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -220,7 +218,7 @@ class _Run:
                 quiet = time.monotonic() - max(worker.last_word for worker in self._workers)
                 if is_all and quiet > _QUIET_SECONDS:
                     return False
-                if not is_all and quiet > _LOSING_SECONDS and now - last_progress > _LOSING_SECONDS:
+                if not is_all and min(quiet, now - last_progress) > self._stage.redelivers_within:
                     return False  # nothing is left to deliver: the audit tells what is missing
             if now - last_progress > _PATIENCE_SECONDS:
                 return True

@@ -21,6 +21,7 @@ from dupeproof.stores import open_store
 from dupeproof.testing import servers
 
 _PUBLISH_SECONDS = 180.0
+_FROM_PIPES = 4.0
 
 
 class Kind(Struct, frozen=True):
@@ -31,6 +32,8 @@ class Kind(Struct, frozen=True):
     server: Callable[[], servers.Server]
     options: dict[str, Any]
     keeps_order: bool
+    redelivers_within: float
+    """Seconds after which a message that a dead consumer had comes again, for sure."""
     declare: Callable[[str, str], None] | None = None
 
 
@@ -48,30 +51,34 @@ KINDS = {
         "dupeproof.brokers.rabbitmq",
         "RabbitPublisher",
         servers.RabbitMQ,
-        {"backoff": "200ms", "batch": 50},
+        {"backoff": "200ms", "max_backoff": "1s", "batch": 50},
         keeps_order=True,
+        redelivers_within=20.0,
         declare=_single_active,
     ),
     "kafka": Kind(
         "dupeproof.brokers.kafka",
         "KafkaPublisher",
         servers.Kafka,
-        {"create": True, "backoff": "200ms", "batch": 100},
+        {"create": True, "backoff": "200ms", "max_backoff": "1s", "batch": 100},
         keeps_order=True,
+        redelivers_within=40.0,
     ),
     "redis": Kind(
         "dupeproof.brokers.redis_streams",
         "RedisStreamPublisher",
         lambda: servers.Redis(appendonly=True),
-        {"create": True, "backoff": "200ms", "batch": 50},
+        {"create": True, "backoff": "200ms", "max_backoff": "1s", "batch": 50},
         keeps_order=False,
+        redelivers_within=40.0,
     ),
     "nats": Kind(
         "dupeproof.brokers.nats",
         "NatsPublisher",
         servers.Nats,
-        {"create": True, "backoff": "200ms", "batch": 50},
+        {"create": True, "backoff": "200ms", "max_backoff": "1s", "batch": 50},
         keeps_order=False,
+        redelivers_within=40.0,
     ),
 }
 BROKERS = ("memory", *KINDS)
@@ -130,6 +137,10 @@ class Stage:
     @property
     def keeps_order(self) -> bool:
         return self.kind is None or self.kind.keeps_order
+
+    @property
+    def redelivers_within(self) -> float:
+        return _FROM_PIPES if self.kind is None else self.kind.redelivers_within
 
     def owns(self, role: str) -> bool:
         """Whether it may be killed: only what was started here."""

@@ -18,8 +18,8 @@ from dupeproof.cli.torture.worker import Config
 from dupeproof.errors import ConfigError
 
 _START_SECONDS = 60.0
-_MOST_DEATHS = 20
-"""Of its own, in a row: then it is the handler, not the torture."""
+_MOST_DEATHS = 8
+"""Of its own, in a row and with nothing done: then it is the handler, not the torture."""
 
 
 class Worker:
@@ -47,7 +47,10 @@ class Worker:
             )
         tally: Counter[str] = Counter()
         self._tallies.append(tally)
-        threading.Thread(target=self._listen, args=(self._process, self._ready, tally), daemon=True).start()
+        self._listener = threading.Thread(
+            target=self._listen, args=(self._process, self._ready, tally), daemon=True
+        )
+        self._listener.start()
 
     def _listen(
         self, process: "subprocess.Popen[bytes]", ready: threading.Event, tally: Counter[str]
@@ -55,19 +58,20 @@ class Worker:
         """Until it is dead. What it acknowledged counts, whenever it is read."""
         assert process.stdout is not None
         assert process.stdin is not None
-        for line in process.stdout:
-            if not line.endswith(b"\n"):
-                break  # the last thing it wanted to say
-            word = json.loads(line)
-            self.last_word = time.monotonic()
-            if "ready" in word:
-                if self._pipe is not None:
-                    self._pipe.attach(process.stdin)
-                ready.set()
-            elif "acknowledged" in word and self._pipe is not None:
-                self._pipe.acknowledge(word["acknowledged"])
-            elif "tally" in word:
-                tally.update(Counter(word["tally"]) - tally)
+        with process.stdout as said:
+            for line in said:
+                if not line.endswith(b"\n"):
+                    break  # the last thing it wanted to say
+                word = json.loads(line)
+                self.last_word = time.monotonic()
+                if "ready" in word:
+                    if self._pipe is not None:
+                        self._pipe.attach(process.stdin)
+                    ready.set()
+                elif "acknowledged" in word and self._pipe is not None:
+                    self._pipe.acknowledge(word["acknowledged"])
+                elif "tally" in word:
+                    tally.update(Counter(word["tally"]) - tally)
 
     @property
     def is_ready(self) -> bool:
@@ -93,8 +97,8 @@ class Worker:
             self._thaw_at = None
             os.kill(self._process.pid, signal.SIGCONT)
         if self._process.poll() is not None:
-            self.own_deaths += 1
             self._ended()
+            self.own_deaths = 0 if self._tallies[-1] else self.own_deaths + 1
             if self.own_deaths >= _MOST_DEATHS:
                 raise ConfigError(
                     f"the consumer ended by itself {self.own_deaths} times; the end of what it said:\n{self.said()}"
@@ -103,6 +107,7 @@ class Worker:
 
     def _ended(self) -> None:
         self._process.wait(30)
+        self._listener.join(30)
         assert self._process.stdin is not None
         if self._pipe is not None:
             self._pipe.detach()
