@@ -112,6 +112,37 @@ class RabbitPlace(Place):
         channel.connection.close()
 
 
-PLACES = {"memory": MemoryPlace, "ordered_memory": OrderedMemoryPlace, "rabbitmq": RabbitPlace}
-SERVERS = {"rabbitmq": "rabbitmq"}
+class RedisStreamPlace(Place):
+    name = "redis_streams"
+    publishers = "RedisStreamPublisher"
+    consuming: ClassVar[dict] = {"takeover": "1s"}
+
+    def publisher(self, *, is_async: bool = False, **options):
+        return super().publisher(is_async=is_async, **{"create": False, **options})
+
+    @property
+    def wrong_login(self) -> str:
+        return self.url.replace("redis://", "redis://nobody:secret@")
+
+    def client(self):
+        import redis
+
+        return redis.Redis.from_url(self.url)
+
+    def declare(self, queue: str) -> None:
+        with self.client() as client:
+            client.xgroup_create(queue, "declared", mkstream=True)
+
+    def send_raw(self, queue: str, body: bytes, headers: dict[str, str]) -> None:
+        with self.client() as client:
+            client.xadd(queue, {"body": body, **headers})
+
+
+PLACES = {
+    "memory": MemoryPlace,
+    "ordered_memory": OrderedMemoryPlace,
+    "rabbitmq": RabbitPlace,
+    "redis_streams": RedisStreamPlace,
+}
+SERVERS = {"rabbitmq": "rabbitmq", "redis_streams": "redis"}
 """Which of them need a server, and which."""
