@@ -1,6 +1,7 @@
 """Each broker as the one suite sees it: its module, a queue of the test's own, and a way to send it anything."""
 
 import asyncio
+import time
 import uuid
 from importlib import import_module
 from typing import ClassVar
@@ -49,6 +50,10 @@ class Place:
                 return await publisher.publish(messages)
 
         return asyncio.run(send())
+
+    def publish_again(self, *messages: Message, is_async: bool = False) -> list:
+        """As a producer does whose confirmation was lost, so that the consumer gets them twice."""
+        return self.publish(*messages, is_async=is_async)
 
     def consumer(self, queue: str, handler, **options):
         return self.module.consumer(self.url, queue, handler, **{"create": True, **self.consuming, **options})
@@ -138,11 +143,52 @@ class RedisStreamPlace(Place):
             client.xadd(queue, {"body": body, **headers})
 
 
+class NatsPlace(Place):
+    name = "nats"
+    publishers = "NatsPublisher"
+    consuming: ClassVar[dict] = {"ack_wait": "1s"}
+    window = 0.1
+
+    @property
+    def wrong_login(self) -> str:
+        return self.url.replace("dupeproof:", "dupeproof:not")
+
+    async def _with_client(self, act):
+        import nats
+
+        client = await nats.connect(self.url)
+        try:
+            await act(client)
+        finally:
+            await client.close()
+
+    def declare(self, queue: str) -> None:
+        from nats.js.api import StreamConfig
+
+        async def declare(client):
+            config = StreamConfig(name=queue, subjects=[queue], duplicate_window=self.window)
+            await client.jetstream().add_stream(config)
+
+        asyncio.run(self._with_client(declare))
+
+    def publish_again(self, *messages: Message, is_async: bool = False) -> list:
+        time.sleep(self.window * 3)  # until the server has forgotten the ids
+        return self.publish(*messages, is_async=is_async)
+
+    def send_raw(self, queue: str, body: bytes, headers: dict[str, str]) -> None:
+        async def send(client):
+            ours = {"Nats-Msg-Id": headers.pop("id")} if "id" in headers else {}
+            await client.jetstream().publish(queue, body, headers={**headers, **ours} or None)
+
+        asyncio.run(self._with_client(send))
+
+
 PLACES = {
     "memory": MemoryPlace,
     "ordered_memory": OrderedMemoryPlace,
     "rabbitmq": RabbitPlace,
     "redis_streams": RedisStreamPlace,
+    "nats": NatsPlace,
 }
-SERVERS = {"rabbitmq": "rabbitmq", "redis_streams": "redis"}
+SERVERS = {"rabbitmq": "rabbitmq", "redis_streams": "redis", "nats": "nats"}
 """Which of them need a server, and which."""

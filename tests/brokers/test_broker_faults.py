@@ -53,7 +53,7 @@ def test_consumers_killed_again_and_again_lose_and_double_nothing(request, name,
     messages = [message(queue, f"m-{n}", key=f"k-{n % 7}") for n in range(150)]
     again = chance.sample(messages, 30)
     assert place.publish(*messages) == [None] * 150
-    assert place.publish(*again) == [None] * 30
+    assert place.publish_again(*again) == [None] * 30
     workers = [worker(name, place, queue, kind, 0.04) for _ in range(2)]
     kills = 0
     while (done := len(ledger.rows())) < 110:
