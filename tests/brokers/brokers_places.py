@@ -183,12 +183,33 @@ class NatsPlace(Place):
         asyncio.run(self._with_client(send))
 
 
+class KafkaPlace(Place):
+    name = "kafka"
+    publishers = "KafkaPublisher"
+    consuming: ClassVar[dict] = {"config": {"session.timeout.ms": 2_000, "heartbeat.interval.ms": 500}}
+
+    def declare(self, queue: str) -> None:
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.url})
+        admin.create_topics([NewTopic(queue, 2, 1)])[queue].result(20)
+
+    def send_raw(self, queue: str, body: bytes, headers: dict[str, str]) -> None:
+        from confluent_kafka import Producer
+
+        ours = {"message-id": headers.pop("id")} if "id" in headers else {}
+        producer = Producer({"bootstrap.servers": self.url})
+        producer.produce(queue, body, headers=list({**headers, **ours}.items()))
+        assert producer.flush(20) == 0
+
+
 PLACES = {
     "memory": MemoryPlace,
     "ordered_memory": OrderedMemoryPlace,
     "rabbitmq": RabbitPlace,
     "redis_streams": RedisStreamPlace,
     "nats": NatsPlace,
+    "kafka": KafkaPlace,
 }
-SERVERS = {"rabbitmq": "rabbitmq", "redis_streams": "redis", "nats": "nats"}
+SERVERS = {"rabbitmq": "rabbitmq", "redis_streams": "redis", "nats": "nats", "kafka": "kafka"}
 """Which of them need a server, and which."""
