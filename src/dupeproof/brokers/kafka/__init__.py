@@ -12,9 +12,10 @@ from dupeproof.brokers.kafka._async.source import AsyncKafkaSource
 from dupeproof.brokers.kafka._sync.publisher import KafkaPublisher
 from dupeproof.brokers.kafka._sync.source import KafkaSource
 from dupeproof.brokers.kafka.driver import Config
+from dupeproof.brokers.kafka.transforming import Transformer, transform
 from dupeproof.brokers.options import ConsumeOptions
 
-__all__ = ["AsyncKafkaPublisher", "KafkaPublisher", "consume", "consumer"]
+__all__ = ["AsyncKafkaPublisher", "KafkaPublisher", "Transformer", "consume", "consumer", "transform"]
 
 
 def consumer(

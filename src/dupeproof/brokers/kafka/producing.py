@@ -38,14 +38,15 @@ def send(producer: Any, records: Sequence[tuple[str, Record]], seconds: float) -
 
     for place, (topic, record) in enumerate(records):
         try:
-            _produce(producer, topic, record, told(place), seconds)
+            produce(producer, topic, record, told(place), seconds)
         except kafka.KafkaException as exc:
             answers[place] = exc.args[0]
     producer.flush(seconds + 1)
     return [_result(answer, topic) for answer, (topic, _) in zip(answers, records, strict=True)]
 
 
-def _produce(producer: Any, topic: str, record: Record, told: Any, seconds: float) -> None:
+def produce(producer: Any, topic: str, record: Record, told: Any, seconds: float) -> None:
+    """Hand it to the library, as soon as it has room."""
     while True:
         try:
             producer.produce(topic, on_delivery=told, **record)
