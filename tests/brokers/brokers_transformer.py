@@ -19,7 +19,8 @@ def main(servers: str, topic: str, out: str, group: str) -> None:
         handle,
         group=group,
         batch=10,
-        config={"session.timeout.ms": 2_000, "heartbeat.interval.ms": 500, "transaction.timeout.ms": 3_000},
+        transaction_timeout="3s",
+        config={"session.timeout.ms": 2_000, "heartbeat.interval.ms": 500},
     )
 
 

@@ -176,9 +176,11 @@ def test_transformers_killed_again_and_again_write_everything_once(place, queue,
     command = [sys.executable, TRANSFORMER, place.url, queue, out, queue]
     for _ in range(3):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
-            for _ in range(25):  # in the middle of its third batch of ten
-                assert victim.stdout.readline()
-            victim.kill()
+            try:
+                for _ in range(25):  # in the middle of its third batch of ten
+                    assert victim.stdout.readline()
+            finally:
+                victim.kill()
     transformer = Transformer(place.url, queue, lambda m: [
         Message(id=m.id, topic=out, key=m.key, payload=m.body.upper(), headers={})
     ], group=queue, config=QUICK)  # fmt: skip

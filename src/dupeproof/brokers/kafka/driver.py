@@ -27,6 +27,7 @@ _NO_TOPIC = (
     kafka.KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
     kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
+_SETTINGS = (kafka.KafkaError._INVALID_ARG, kafka.KafkaError._CONFLICT)  # noqa: SLF001
 _LOGIN = (
     kafka.KafkaError._AUTHENTICATION,  # noqa: SLF001
     kafka.KafkaError.SASL_AUTHENTICATION_FAILED,
@@ -54,6 +55,8 @@ def meaning(error: Any, topic: str = "") -> DupeproofError:
         return ConfigError(
             f"Kafka refused access: {error.str()[:200]}; check user, password and permissions in config="
         )
+    if code in _SETTINGS:
+        return ConfigError(f"the settings in config= do not fit: {error.str()[:300]}")
     return BrokerUnavailable(f"Kafka cannot be reached, or does not answer: {error.str()[:200]}")
 
 

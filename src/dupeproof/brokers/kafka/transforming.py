@@ -28,7 +28,7 @@ from dupeproof.brokers.kafka.driver import (
 )
 from dupeproof.brokers.kafka.producing import produce, producing
 from dupeproof.brokers.options import Plan, make_plan
-from dupeproof.core.durations import Duration
+from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.tokens import new_token
 from dupeproof.keys.names import check_namespace
 from dupeproof.outbox import messages
@@ -53,7 +53,8 @@ class Transformer:
 
     `handler` must do nothing else that matters: what it does outside Kafka is not undone when a transaction is aborted.
     With a `transactional_id` of its own, a consumer that is started anew ends what the one before left open, and
-    fences it; without one, what was left open ends by itself after a minute.
+    fences it; without one, what was left open ends by itself after `transaction_timeout`. Until then those who read
+    committed messages wait, and so does whoever goes on.
     """
 
     def __init__(
@@ -69,8 +70,10 @@ class Transformer:
         max_attempts: int | None = 10,
         backoff: Duration = "1s",
         max_backoff: Duration = "1m",
+        transaction_timeout: Duration = "1m",
         config: Config | None = None,
     ) -> None:
+        self._timeout = milliseconds(transaction_timeout, name="transaction_timeout")
         self._plan: Plan = make_plan(
             batch=batch, max_attempts=max_attempts, backoff=backoff, max_backoff=max_backoff
         )
@@ -117,7 +120,8 @@ class Transformer:
         self._dead_topic_is_there = False
         consumer = self._consumer = kafka.Consumer(self._reading, logger=LOGGER)
         try:
-            self._producer = producing(self._connection, TIMEOUT, **{"transactional.id": self._id})
+            terms = {"transactional.id": self._id, "transaction.timeout.ms": self._timeout}
+            self._producer = producing(self._connection, min(TIMEOUT, self._timeout / 1_000), **terms)
             self._producer.init_transactions(TIMEOUT)
             consumer.subscribe([self._topic])
             size = self._plan.batch
