@@ -16,10 +16,21 @@ except ModuleNotFoundError as exc:
         'Kafka needs confluent-kafka, which is not installed; run: pip install "dupeproof[kafka]"'
     ) from exc
 
-__all__ = ["LOGGER", "TIMEOUT", "Config", "check_servers", "create_topic", "kafka", "meaning", "refusal"]
+__all__ = [
+    "CONNECT_SECONDS",
+    "LOGGER",
+    "TIMEOUT",
+    "Config",
+    "check_servers",
+    "create_topic",
+    "kafka",
+    "meaning",
+    "refusal",
+]
 Config = Mapping[str, Any]
 """Settings of librdkafka, which win over ours: `{"security.protocol": "SASL_SSL", …}`."""
 TIMEOUT = 10.0
+CONNECT_SECONDS = 5.0
 LOGGER = logging.getLogger("dupeproof.kafka")
 _UNFIT = (kafka.KafkaError.MSG_SIZE_TOO_LARGE, kafka.KafkaError.INVALID_MSG, kafka.KafkaError.INVALID_RECORD)
 _NO_TOPIC = (
@@ -73,9 +84,11 @@ def refusal(error: Any, topic: str) -> NotPublished | None:
 def create_topic(config: Config, topic: str) -> None:
     """With as many partitions as the broker thinks right; one that is there is left alone."""
     admin = AdminClient(dict(config), logger=LOGGER)
-    future = admin.create_topics([NewTopic(topic, -1, -1)], request_timeout=TIMEOUT)[topic]
+    future = admin.create_topics([NewTopic(topic, -1, -1)], request_timeout=CONNECT_SECONDS)[topic]
     try:
-        future.result(TIMEOUT)
+        future.result(CONNECT_SECONDS)
+    except TimeoutError:
+        raise BrokerUnavailable("Kafka cannot be reached, or does not answer") from None
     except kafka.KafkaException as exc:
         if exc.args[0].code() != kafka.KafkaError.TOPIC_ALREADY_EXISTS:
             raise meaning(exc.args[0], topic) from exc

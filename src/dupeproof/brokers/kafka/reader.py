@@ -11,6 +11,7 @@ from dupeproof.brokers.base import Ack, Dead, Delivery, Settled, dead_name
 from dupeproof.brokers.errors import BrokerUnavailable
 from dupeproof.brokers.kafka import wire
 from dupeproof.brokers.kafka.driver import (
+    CONNECT_SECONDS,
     LOGGER,
     TIMEOUT,
     Config,
@@ -67,7 +68,7 @@ class Reader:
     def _look(self) -> None:
         """Whether the topic is there; subscribing to one that is not would wait for it quietly."""
         try:
-            found = self._consumer.list_topics(self.topic, TIMEOUT).topics[self.topic].error
+            found = self._consumer.list_topics(self.topic, CONNECT_SECONDS).topics[self.topic].error
         except kafka.KafkaException as exc:
             raise meaning(self._fault or exc.args[0], self.topic) from exc
         if found is not None:

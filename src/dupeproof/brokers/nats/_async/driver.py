@@ -1,6 +1,7 @@
 # No twin: nats-py is for tasks only.
 """nats-py: how to connect, and what its errors mean."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,7 @@ from dupeproof.errors import ConfigError
 from dupeproof.stores.urls import redact
 
 try:
-    import nats
+    import nats.aio.client as nats
     import nats.errors as theirs
     import nats.js.errors as streams
 except ModuleNotFoundError as exc:
@@ -19,7 +20,7 @@ except ModuleNotFoundError as exc:
     ) from exc
 
 __all__ = ["TIMEOUT", "check_url", "connect", "streams", "theirs", "translated"]
-TIMEOUT = 10.0
+TIMEOUT = 5.0
 
 
 def check_url(url: str) -> str:
@@ -34,7 +35,21 @@ async def _quiet(_: Exception) -> None:
 
 async def connect(url: str) -> Any:
     """Comes back by itself never: what to do with the messages in hand is the runner's matter."""
-    return await nats.connect(url, allow_reconnect=False, connect_timeout=TIMEOUT, error_cb=_quiet)
+    client = nats.Client()
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            await client.connect(
+                url,
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                connect_timeout=round(TIMEOUT),
+                error_cb=_quiet,
+            )
+    except BaseException:
+        await client.close()
+        raise
+    return client
 
 
 @contextmanager
