@@ -92,8 +92,7 @@ def run(broker: str, url: str, database: str, orders: int = 30) -> dict[str, Any
         while consumer.tally.done < orders:
             time.sleep(0.05)
         time.sleep(1.2)  # the window of this example is over
-        with Purger(database) as purger:
-            removed = purger.run_once().removed
+        removed = Purger(database).run_once().removed
         [ordered] = connection.execute("SELECT sum(amount) FROM orders").fetchone() or [0]
         [owed] = connection.execute("SELECT sum(owed) FROM balances").fetchone() or [0]
         return {"ordered": ordered, "owed": owed, "removed": removed, "tally": consumer.tally}
