@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 
 from dupeproof import Inbox
 
-MESSAGES = int(os.environ.get("BROKER_MESSAGES", "300"))
+MESSAGES = int(os.environ.get("BROKER_MESSAGES", "200"))
 ROUNDS = int(os.environ.get("BROKER_ROUNDS", "3"))
 GOALS = (0.7, 5.0) if ROUNDS >= 5 else (0.4, 2.5)
 """A short run, as in CI, shows only that nothing went badly wrong; the goals are for `BROKER_ROUNDS=5` and more."""

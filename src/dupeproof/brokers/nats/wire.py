@@ -37,7 +37,7 @@ def _headers(ident: str | None, key: str | None, kind: str, others: Mapping[str,
     return {**others, **ours}
 
 
-def received(message: Any, receipt: Any) -> Delivery:
+def received(message: Any, receipt: Any, uncounted: int) -> Delivery:
     headers: dict[str, str] = message.headers or {}
     metadata = message.metadata
     return delivery(
@@ -47,7 +47,7 @@ def received(message: Any, receipt: Any) -> Delivery:
         headers={name: value for name, value in headers.items() if name not in (ID, KEY, TYPE)},
         topic=message.subject,
         key=headers.get(KEY),
-        attempt=metadata.num_delivered,
+        attempt=metadata.num_delivered - uncounted,
         redelivered=metadata.num_delivered > 1,
     )
 

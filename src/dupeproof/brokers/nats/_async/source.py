@@ -6,6 +6,7 @@ of `ack_wait` apart; one that gets none comes again, and the server counts.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ class AsyncNatsSource:
         self._create = create
         self._ack_wait = ack_wait
         self._client: Any = None
+        self._uncounted: Counter[int] = Counter()
+        """Deliveries for which nobody is to blame, by the message's number: the server counts all."""
 
     async def open(self, most: int) -> None:  # noqa: ARG002 - nothing is sent ahead
         with translated(self._url, self.name):
@@ -70,17 +73,24 @@ class AsyncNatsSource:
                 messages = await self._subscription.fetch(most, timeout=max(seconds, _SHORTEST))
             except TimeoutError:  # the driver raises its own, and in places the plain one
                 return []
-        return [wire.received(message, (self._client, message)) for message in messages]
+        return [
+            wire.received(message, (self._client, message), self._uncounted[message.metadata.sequence.stream])
+            for message in messages
+        ]
 
     async def settle(self, settled: Sequence[Settled]) -> None:
         with translated(self._url, self.name):
             done = [each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)]
             for each, verdict in settled:
+                number = each.receipt[1].metadata.sequence.stream
                 if isinstance(verdict, Retry):
+                    self._uncounted[number] += not verdict.counted
                     await each.receipt[1].nak(delay=verdict.seconds or None)
                 elif isinstance(verdict, Dead):
                     await self._bury(each, verdict.reason)
                     done.append(each.receipt[1])
+                if not isinstance(verdict, Retry):
+                    self._uncounted.pop(number, None)
             await asyncio.gather(*(message.ack_sync(timeout=TIMEOUT) for message in done))
             await self._client.flush(timeout=round(TIMEOUT))
 
