@@ -1,6 +1,7 @@
 """Each broker as the one suite sees it: its module, a queue of the test's own, and a way to send it anything."""
 
 import asyncio
+import time
 import uuid
 from importlib import import_module
 from typing import ClassVar
@@ -49,6 +50,10 @@ class Place:
                 return await publisher.publish(messages)
 
         return asyncio.run(send())
+
+    def publish_again(self, *messages: Message, is_async: bool = False) -> list:
+        """As a producer does whose confirmation was lost, so that the consumer gets them twice."""
+        return self.publish(*messages, is_async=is_async)
 
     def consumer(self, queue: str, handler, **options):
         return self.module.consumer(self.url, queue, handler, **{"create": True, **self.consuming, **options})
@@ -112,6 +117,99 @@ class RabbitPlace(Place):
         channel.connection.close()
 
 
-PLACES = {"memory": MemoryPlace, "ordered_memory": OrderedMemoryPlace, "rabbitmq": RabbitPlace}
-SERVERS = {"rabbitmq": "rabbitmq"}
+class RedisStreamPlace(Place):
+    name = "redis_streams"
+    publishers = "RedisStreamPublisher"
+    consuming: ClassVar[dict] = {"takeover": "1s"}
+
+    def publisher(self, *, is_async: bool = False, **options):
+        return super().publisher(is_async=is_async, **{"create": False, **options})
+
+    @property
+    def wrong_login(self) -> str:
+        return self.url.replace("redis://", "redis://nobody:secret@")
+
+    def client(self):
+        import redis
+
+        return redis.Redis.from_url(self.url)
+
+    def declare(self, queue: str) -> None:
+        with self.client() as client:
+            client.xgroup_create(queue, "declared", mkstream=True)
+
+    def send_raw(self, queue: str, body: bytes, headers: dict[str, str]) -> None:
+        with self.client() as client:
+            client.xadd(queue, {"body": body, **headers})
+
+
+class NatsPlace(Place):
+    name = "nats"
+    publishers = "NatsPublisher"
+    consuming: ClassVar[dict] = {"ack_wait": "1s"}
+    window = 0.1
+
+    @property
+    def wrong_login(self) -> str:
+        return self.url.replace("dupeproof:", "dupeproof:not")
+
+    async def _with_client(self, act):
+        import nats
+
+        client = await nats.connect(self.url)
+        try:
+            await act(client)
+        finally:
+            await client.close()
+
+    def declare(self, queue: str) -> None:
+        from nats.js.api import StreamConfig
+
+        async def declare(client):
+            config = StreamConfig(name=queue, subjects=[queue], duplicate_window=self.window)
+            await client.jetstream().add_stream(config)
+
+        asyncio.run(self._with_client(declare))
+
+    def publish_again(self, *messages: Message, is_async: bool = False) -> list:
+        time.sleep(self.window * 3)  # until the server has forgotten the ids
+        return self.publish(*messages, is_async=is_async)
+
+    def send_raw(self, queue: str, body: bytes, headers: dict[str, str]) -> None:
+        async def send(client):
+            ours = {"Nats-Msg-Id": headers.pop("id")} if "id" in headers else {}
+            await client.jetstream().publish(queue, body, headers={**headers, **ours} or None)
+
+        asyncio.run(self._with_client(send))
+
+
+class KafkaPlace(Place):
+    name = "kafka"
+    publishers = "KafkaPublisher"
+    consuming: ClassVar[dict] = {"config": {"session.timeout.ms": 2_000, "heartbeat.interval.ms": 500}}
+
+    def declare(self, queue: str) -> None:
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.url})
+        admin.create_topics([NewTopic(queue, 2, 1)])[queue].result(20)
+
+    def send_raw(self, queue: str, body: bytes, headers: dict[str, str]) -> None:
+        from confluent_kafka import Producer
+
+        ours = {"message-id": headers.pop("id")} if "id" in headers else {}
+        producer = Producer({"bootstrap.servers": self.url})
+        producer.produce(queue, body, headers=list({**headers, **ours}.items()))
+        assert producer.flush(20) == 0
+
+
+PLACES = {
+    "memory": MemoryPlace,
+    "ordered_memory": OrderedMemoryPlace,
+    "rabbitmq": RabbitPlace,
+    "redis_streams": RedisStreamPlace,
+    "nats": NatsPlace,
+    "kafka": KafkaPlace,
+}
+SERVERS = {"rabbitmq": "rabbitmq", "redis_streams": "redis", "nats": "nats", "kafka": "kafka"}
 """Which of them need a server, and which."""

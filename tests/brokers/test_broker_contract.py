@@ -33,7 +33,7 @@ def test_every_message_has_one_effect_however_often_it_comes(
 ):
     messages = [message(queue, f"m-{n}", b'{"n": %d}' % n, key=f"k-{n % 5}") for n in range(60)]
     assert place.publish(*messages, is_async=is_async) == [None] * 60
-    place.publish(*messages[:20], is_async=is_async)
+    place.publish_again(*messages[:20], is_async=is_async)
     running = run(place.consumer(queue, handler, inbox=inbox, concurrency=3, batch=10))
     until(lambda: running.tally.done == 60 and running.tally.duplicates == 20, lambda: running.tally)
     running.stop()
@@ -172,7 +172,8 @@ def test_a_claim_guards_effects_outside_the_database(place, queue, is_async, run
         sync(message)
 
     messages = [message(queue, f"m-{n}") for n in range(10)]
-    place.publish(*messages, *messages, is_async=is_async)
+    place.publish(*messages, is_async=is_async)
+    place.publish_again(*messages, is_async=is_async)
     running = run(place.consumer(queue, tasks if is_async else sync, once=once, concurrency=4, **FAST))
     until(lambda: running.tally.done == 10 and running.tally.duplicates == 10, lambda: running.tally)
     running.stop()
@@ -191,7 +192,7 @@ def test_the_same_id_with_another_body_is_not_taken_for_a_duplicate(
     running = run(place.consumer(queue, handler, once=once))
     place.publish(message(queue, "m-1", b"one"), is_async=is_async)
     until(lambda: running.tally.done == 1)
-    place.publish(message(queue, "m-1", b"another"), is_async=is_async)
+    place.publish_again(message(queue, "m-1", b"another"), is_async=is_async)
     until(lambda: running.tally.dead == 1)
     running.stop()
     assert effects == [b"one"]

@@ -13,7 +13,7 @@ from dupeproof.brokers._async.processing import AsyncProcessor
 from dupeproof.brokers._async.protocols import AsyncSource
 from dupeproof.brokers._async.runtime import Workers, on_signals
 from dupeproof.brokers.base import RELEASE, Ack, Dead, Delivery, Handler, Retry, Settled
-from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
 from dupeproof.brokers.lanes import Lanes
 from dupeproof.brokers.options import ConsumeOptions, make_plan
 from dupeproof.brokers.outcomes import Finished, Tally
@@ -26,6 +26,8 @@ IDLE = 0.25
 """Seconds to wait for a message when there is nothing else to do."""
 TICK = 0.02
 """Seconds between two looks at the broker while handlers are at work."""
+TROUBLES = (BrokerUnavailable, NotPublished, ConfigError)
+"""While it runs: the connection is lost, a message cannot be put aside, a queue is gone. All may be mended by someone."""
 
 
 class AsyncConsumer:
@@ -49,6 +51,7 @@ class AsyncConsumer:
         self._workers: Workers | None = None
         self._stop_by: float | None = None
         self._kept_at = 0.0
+        self._failures = 0
         self.tally = Tally()
 
     async def run(self) -> None:
@@ -61,11 +64,12 @@ class AsyncConsumer:
                 while not self._is_over():
                     try:
                         await self._turn(workers)
-                    except BrokerUnavailable as exc:
+                    except TROUBLES as exc:
                         logger.warning("Lost %s, connecting again: %s", self._source.name, exc)
                         self.tally.reconnects += 1
+                        self._failures += 1
                         await self._source.close()
-                        await self._connect(workers, again=True)
+                        await self._connect(workers)
         finally:
             self._stop_by = None
             await workers.close()
@@ -77,23 +81,23 @@ class AsyncConsumer:
         if self._workers is not None:
             self._workers.wake()
 
-    async def _connect(self, workers: Workers, *, again: bool = False) -> None:
-        failures = 0
+    async def _connect(self, workers: Workers) -> None:
+        """A queue that is not there is an error at the start; later on it is waited for, as a broker that is down."""
         while not self._is_over():
+            until = time.monotonic() + (self._plan.delay(self._failures) if self._failures else 0.0)
+            while (left := until - time.monotonic()) > 0 and not self._is_over():
+                # What is finished meanwhile was delivered on a connection that is over.
+                self._sort(await workers.finished(left))
             try:
                 await self._source.open(self._lanes.capacity)
             except (BrokerUnavailable, ConfigError) as exc:
-                if isinstance(exc, ConfigError) and not again:
+                if isinstance(exc, ConfigError) and not self.tally.reconnects:
                     raise
-                failures += 1
+                self._failures += 1
                 await self._source.close()
                 logger.warning("Cannot consume from %s, trying again: %s", self._source.name, exc)
             else:
                 return
-            until = time.monotonic() + self._plan.delay(failures)
-            while (left := until - time.monotonic()) > 0 and not self._is_over():
-                # What is finished meanwhile was delivered on a connection that is over.
-                self._sort(await workers.finished(left))
 
     def _is_over(self) -> bool:
         if self._stop_by is None:
@@ -136,6 +140,7 @@ class AsyncConsumer:
         held = [pair for pair in settled if self._source.holds(pair[0])]
         if held:
             await self._source.settle(held)
+            self._failures = 0
         for delivery, verdict in held:
             self._count(delivery, verdict)
 

@@ -12,9 +12,13 @@ class AsyncSource(Protocol):
     Every verb raises `BrokerUnavailable` when the connection is lost; then it is closed and opened again.
     """
 
-    features: Features
-    name: str
-    """The queue, for people."""
+    @property
+    def features(self) -> Features: ...
+
+    @property
+    def name(self) -> str:
+        """The queue, for people."""
+        ...
 
     async def open(self, most: int) -> None:
         """Connect and subscribe. `most` is how many deliveries will be held at a time. `ConfigError` if it is useless to try again."""

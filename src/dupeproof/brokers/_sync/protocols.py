@@ -13,9 +13,13 @@ class Source(Protocol):
     Every verb raises `BrokerUnavailable` when the connection is lost; then it is closed and opened again.
     """
 
-    features: Features
-    name: str
-    """The queue, for people."""
+    @property
+    def features(self) -> Features: ...
+
+    @property
+    def name(self) -> str:
+        """The queue, for people."""
+        ...
 
     def open(self, most: int) -> None:
         """Connect and subscribe. `most` is how many deliveries will be held at a time. `ConfigError` if it is useless to try again."""

@@ -8,6 +8,12 @@ NEEDS = 'amqp:// needs {driver}, which is not installed; run: pip install "dupep
 BLOCKED = "the broker takes no messages now, because its memory or disk is nearly full; see its alarms"
 
 
+def check_url(url: str) -> str:
+    if url.partition("://")[0] not in ("amqp", "amqps"):
+        raise ConfigError(f"{redact(url)!r} is not an address of RabbitMQ; write amqp://user:password@host/")
+    return url
+
+
 def unroutable(topic: str, exchange: str) -> NotPublished:
     where = (
         f"exchange {exchange!r} has no queue bound for {topic!r}"

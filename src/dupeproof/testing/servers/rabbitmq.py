@@ -22,6 +22,10 @@ _VERSION = re.compile(rb"\x07versionS....([\d.]+)", re.DOTALL)
 # runs beside the node, as its child, on a port of its own.
 _TOGETHER = '"$0" -address 127.0.0.1 & exec "$@" -noinput'
 
+# One scheduler, which sleeps when there is nothing to do. A channel that looks once a minute whether a consumer takes too
+# long would make tests wait for it.
+_ERLANG = "-kernel inet_dist_use_interface {127,0,0,1} -rabbit channel_tick_interval 1000 +S 1:1 +sbwt none"
+
 
 class RabbitMQ(ProcessServer):
     """`settings` are lines of rabbitmq.conf: `{"heartbeat": 2}`; `url` has a user who may do everything."""
@@ -82,8 +86,7 @@ class RabbitMQ(ProcessServer):
             "RABBITMQ_MNESIA_BASE": self.home / "data",
             "RABBITMQ_LOG_BASE": self.home,
             "RABBITMQ_PID_FILE": self.home / "pid",
-            # One scheduler, which sleeps when there is nothing to do.
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": _ERLANG,
         }
         places = ensure("rabbitmq", self._search)
         return [

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dupeproof.brokers.rabbitmq import texts
+from dupeproof.brokers.rabbitmq.texts import check_url
 from dupeproof.errors import ConfigError, DupeproofError
-from dupeproof.stores.urls import redact
 
 try:
     import aio_pika
@@ -22,12 +22,6 @@ _CODES = {
     theirs.ChannelLockedResource: 405,
     theirs.ChannelPreconditionFailed: 406,
 }
-
-
-def check_url(url: str) -> str:
-    if url.partition("://")[0] not in ("amqp", "amqps"):
-        raise ConfigError(f"{redact(url)!r} is not an address of RabbitMQ; write amqp://user:password@host/")
-    return url
 
 
 def meaning(exc: BaseException, url: str) -> DupeproofError:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.rabbitmq import texts
+from dupeproof.brokers.rabbitmq.texts import check_url
 from dupeproof.errors import ConfigError
 from dupeproof.stores.urls import redact
 
@@ -22,11 +23,12 @@ CONNECT_SECONDS = 10
 
 def parameters(url: str) -> Any:
     """From a URL; options in it (`?heartbeat=30`) win over ours."""
+    check_url(url)
     try:
         found = pika.URLParameters(url)
     except Exception as exc:
         raise ConfigError(
-            f"{redact(url)!r} is not an address of RabbitMQ; write amqp://user:password@host/"
+            f"{redact(url)!r} is not an address of RabbitMQ that pika can read: {type(exc).__name__}"
         ) from exc
     # Trying again is the runner's matter, which can be told to stop.
     found.connection_attempts = 1

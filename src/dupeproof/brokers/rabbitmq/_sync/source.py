@@ -55,6 +55,9 @@ class RabbitSource:
     def poll(self, most: int, seconds: float) -> list[Delivery]:
         with translated(self._url):
             self._connection.process_data_events(time_limit=0 if self._arrived and most else seconds)
+            for channel in (self._channel, self._side):
+                if channel.is_closed:  # which pika tells nobody who does not use it
+                    raise channel._closing_reason  # noqa: SLF001 - and keeps to itself why
         if self._cancelled:
             raise BrokerUnavailable(
                 f"the queue {self.name!r} was deleted or moved while it was consumed from"
