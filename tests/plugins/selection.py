@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from dupeproof.testing.servers import ServerMissing, install
+from dupeproof.testing.servers import ServerMissing, install, jars
 
 # A test needs a server when it asks, through whatever other fixtures, for one of these. One that picks its
 # fixture at run time (request.getfixturevalue) says so with the mark `server("redis")`.
@@ -20,6 +20,9 @@ FIXTURES = {
     "redis_sentinel": "redis_sentinel",
     "postgres_server": "postgres",
     "mariadb_server": "mariadb",
+    "rabbitmq_server": "rabbitmq",
+    "nats_server": "nats",
+    "kafka_server": "kafka",
     **{f"own_{name}": name for name in install.SERVERS},
 }
 
@@ -130,7 +133,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         if selection.given(name) is None:
             try:
                 with one_at_a_time():
-                    install.ensure(name)
+                    found = install.ensure(name)
+                    if name == "kafka":
+                        jars.ensure(found["mvn"])
             except ServerMissing as error:
                 selection.missing[name] = str(error)
 

@@ -3,10 +3,11 @@
 `redis_url`, `redis_cluster_url`, `redis_sentinel_url`: an empty keyspace for each test.
 `postgres_url`, `mariadb_url`: an empty database for each test; `postgres_module_url`, `mariadb_module_url`: one for
 each test file.
+`rabbitmq_server`, `nats_server`, `kafka_server`: shared, and never emptied; each test uses queues of its own.
 `redis_server`, `redis_cluster`, `redis_sentinel`, `postgres_server`, `mariadb_server`: the shared servers. Do not kill
 these.
 `own_redis(appendonly=True)`, `own_redis_cluster(replicas=1)`, `own_redis_sentinel()`, `own_postgres()`,
-`own_pgbouncer(url)`, `own_mariadb()`: start a server of the test's own, gone when the test is over.
+`own_pgbouncer(url)`, `own_mariadb()`, `own_rabbitmq()`, `own_nats()`, `own_kafka()`: start a server of the test's own, gone when the test is over.
 """
 
 import contextlib
@@ -17,9 +18,12 @@ import pytest
 
 from dupeproof.testing.servers import (
     Given,
+    Kafka,
     MariaDB,
+    Nats,
     PgBouncer,
     Postgres,
+    RabbitMQ,
     Redis,
     RedisCluster,
     RedisSentinel,
@@ -37,6 +41,8 @@ from .selection import KEY
 S = TypeVar("S", bound=Server)
 DATABASES = {"postgres": postgres, "mariadb": mariadb}
 """Servers that give each test a database of its own."""
+BROKERS = {"rabbitmq", "nats", "kafka"}
+"""Servers on which each test has queues of its own."""
 
 
 def shared(config: pytest.Config, kind: type[Server]) -> Iterator[Server]:
@@ -55,7 +61,7 @@ def shared(config: pytest.Config, kind: type[Server]) -> Iterator[Server]:
                 raise
             selection.leave_out(name, f"{install.variable(name)}: {error}")
         # Every test begins by removing all keys, so somebody's data must not be there.
-        if url is not None and name not in DATABASES and (keys := keyspace.count(url)) > 0:
+        if url is not None and name not in {*DATABASES, *BROKERS} and (keys := keyspace.count(url)) > 0:
             selection.leave_out(
                 name, f"{install.variable(name)} holds {keys} keys; the tests want an empty one"
             )
@@ -106,6 +112,21 @@ def redis_sentinel_url(pytestconfig: pytest.Config, redis_sentinel: Server) -> s
 @pytest.fixture(scope="session")
 def mariadb_server(pytestconfig: pytest.Config) -> Iterator[Server]:
     yield from shared(pytestconfig, MariaDB)
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_server(pytestconfig: pytest.Config) -> Iterator[Server]:
+    yield from shared(pytestconfig, RabbitMQ)
+
+
+@pytest.fixture(scope="session")
+def nats_server(pytestconfig: pytest.Config) -> Iterator[Server]:
+    yield from shared(pytestconfig, Nats)
+
+
+@pytest.fixture(scope="session")
+def kafka_server(pytestconfig: pytest.Config) -> Iterator[Server]:
+    yield from shared(pytestconfig, Kafka)
 
 
 def new_database(config: pytest.Config, server: Server) -> Iterator[str]:
@@ -176,3 +197,18 @@ def own_pgbouncer(pytestconfig: pytest.Config) -> Iterator[Callable[..., PgBounc
 @pytest.fixture
 def own_mariadb(pytestconfig: pytest.Config) -> Iterator[Callable[..., MariaDB]]:
     yield from starter(pytestconfig, MariaDB)
+
+
+@pytest.fixture
+def own_rabbitmq(pytestconfig: pytest.Config) -> Iterator[Callable[..., RabbitMQ]]:
+    yield from starter(pytestconfig, RabbitMQ)
+
+
+@pytest.fixture
+def own_nats(pytestconfig: pytest.Config) -> Iterator[Callable[..., Nats]]:
+    yield from starter(pytestconfig, Nats)
+
+
+@pytest.fixture
+def own_kafka(pytestconfig: pytest.Config) -> Iterator[Callable[..., Kafka]]:
+    yield from starter(pytestconfig, Kafka)

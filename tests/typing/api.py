@@ -19,6 +19,8 @@ from dupeproof import (
     Outbox,
     Relay,
 )
+from dupeproof.brokers import kafka, nats, rabbitmq, redis_streams
+from dupeproof.brokers.base import Message as Delivered
 from dupeproof.filters import (
     AsyncCompactSeen,
     AsyncInFront,
@@ -217,3 +219,18 @@ def http_types(app: Any) -> None:
     assert_type(idempotency.child_key("charge"), str)
     with idempotency.transaction(app) as keep:
         assert_type(keep(Receipt("o-1", 1)), Receipt)
+
+
+def broker_names(message: Delivered) -> None:
+    for publisher in (
+        rabbitmq.RabbitPublisher("amqp://localhost/"),
+        redis_streams.RedisStreamPublisher("redis://localhost/0"),
+        nats.NatsPublisher("nats://localhost"),
+        kafka.KafkaPublisher("localhost:9092"),
+    ):
+        Relay("sqlite:///shop.db", publisher=publisher).stop()
+    AsyncRelay("sqlite:///shop.db", publisher=rabbitmq.AsyncRabbitPublisher("amqp://localhost/")).stop()
+    assert_type(message.id, str | None)
+    assert_type(message.body, bytes)
+    rabbitmq.consumer("amqp://localhost/", "orders", print, inbox=inbox, concurrency=4).stop()
+    rabbitmq.consumer("amqp://localhost/", "orders", print, inbox=inbox, concurrancy=4)  # type: ignore[call-arg]

@@ -16,6 +16,7 @@ from dupeproof.cli.commands.resolve import resolve
 from dupeproof.cli.commands.schema import schema
 from dupeproof.cli.commands.show import show
 from dupeproof.cli.commands.stats import stats
+from dupeproof.cli.commands.torture import torture_command
 from dupeproof.cli.commands.version import version
 from dupeproof.cli.commands.windows import windows
 from dupeproof.cli.output import NotFound, complain, without_secrets
@@ -47,6 +48,12 @@ app.command(
     rich_help_panel=TRY_IT,
     epilog="Example: [bold]dupeproof plan --rate 50000/s --window 24h --result-size 500[/]",
 )(plan)
+app.command(
+    name="torture",
+    rich_help_panel=TRY_IT,
+    epilog="Examples: [bold]dupeproof torture --broker rabbitmq --messages 2000 --kills 20[/] · "
+    "[bold]dupeproof torture --handler myapp:handle --check myapp:count[/]",
+)(torture_command)
 app.command(rich_help_panel=TRY_IT, epilog="Example: [bold]dupeproof version[/]")(version)
 app.command(
     rich_help_panel=A_KEY,

@@ -93,6 +93,10 @@ class AsyncOnce:
         self._runner = AsyncRunner(self._engine, self._policy, self._digest, self._codec)
         quicken(self, self._marking)
 
+    @property
+    def namespace(self) -> str:
+        return self._policy.terms.namespace
+
     # Seen before?
 
     async def seen(self, key: Key, *, meta: object = None) -> bool:

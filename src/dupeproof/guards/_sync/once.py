@@ -94,6 +94,10 @@ class Once:
         self._runner = Runner(self._engine, self._policy, self._digest, self._codec)
         quicken(self, self._marking)
 
+    @property
+    def namespace(self) -> str:
+        return self._policy.terms.namespace
+
     # Seen before?
 
     def seen(self, key: Key, *, meta: object = None) -> bool:

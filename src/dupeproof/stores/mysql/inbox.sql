@@ -27,3 +27,12 @@ CREATE TABLE IF NOT EXISTS dupeproof_windows (
     consumer_group VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
     milliseconds   BIGINT NOT NULL
 ) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS dupeproof_offsets (
+    consumer_group VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    topic          VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    partition_id   INT          NOT NULL,
+    next_offset    BIGINT       NOT NULL,
+    owner          VARCHAR(64)  CHARACTER SET ascii NOT NULL,
+    PRIMARY KEY (consumer_group, topic, partition_id)
+) ENGINE = InnoDB;

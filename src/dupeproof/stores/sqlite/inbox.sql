@@ -26,3 +26,12 @@ CREATE TABLE IF NOT EXISTS dupeproof_windows (
     consumer_group TEXT    NOT NULL PRIMARY KEY,
     milliseconds   INTEGER NOT NULL
 ) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS dupeproof_offsets (
+    consumer_group TEXT    NOT NULL,
+    topic          TEXT    NOT NULL,
+    partition_id   INTEGER NOT NULL,
+    next_offset    INTEGER NOT NULL,
+    owner          TEXT    NOT NULL,
+    PRIMARY KEY (consumer_group, topic, partition_id)
+) WITHOUT ROWID;

@@ -6,24 +6,30 @@
 Missing programs are installed from the distribution's packages where that is possible.
 """
 
-from . import install, keyspace
+from . import install, jars, keyspace
 from .base import ProcessServer, Server, ServerFailed, wait_until
 from .cluster import RedisCluster
 from .given import Given
 from .group import ServerGroup
 from .install import ServerMissing, ensure
+from .kafka import Kafka
 from .mariadb import MariaDB
+from .nats import Nats
 from .pgbouncer import PgBouncer
 from .postgres import Postgres
+from .rabbitmq import RabbitMQ
 from .redis import Redis
 from .sentinel import RedisSentinel
 
 __all__ = [
     "Given",
+    "Kafka",
     "MariaDB",
+    "Nats",
     "PgBouncer",
     "Postgres",
     "ProcessServer",
+    "RabbitMQ",
     "Redis",
     "RedisCluster",
     "RedisSentinel",
@@ -33,6 +39,7 @@ __all__ = [
     "ServerMissing",
     "ensure",
     "install",
+    "jars",
     "keyspace",
     "wait_until",
 ]

@@ -1,13 +1,31 @@
 """A server somebody else runs: an address, and no control over the process."""
 
+from collections.abc import Callable
 from typing import NoReturn
 
 from .base import Server
 from .install import variable
+from .kafka import kafka_version
 from .keyspace import one_master
 from .mariadb import run_mariadb
+from .nats import nats_version
 from .postgres import run_sql
+from .rabbitmq import rabbitmq_version
 from .redis import redis_version
+
+
+def _redis(url: str) -> str:
+    with one_master(url) as resp:
+        return redis_version(resp)
+
+
+_VERSIONS: dict[str, Callable[[str], str]] = {
+    "postgres": lambda url: run_sql(url, "SHOW server_version").split()[0],
+    "mariadb": lambda url: run_mariadb(url, "SELECT version()").partition("-")[0],
+    "rabbitmq": rabbitmq_version,
+    "nats": nats_version,
+    "kafka": kafka_version,
+}
 
 
 class Given(Server):
@@ -23,12 +41,7 @@ class Given(Server):
 
     @property
     def version(self) -> str:
-        if self.name == "postgres":
-            return run_sql(self._url, "SHOW server_version").split()[0]
-        if self.name == "mariadb":
-            return run_mariadb(self._url, "SELECT version()").partition("-")[0]
-        with one_master(self._url) as resp:
-            return redis_version(resp)
+        return _VERSIONS.get(self.name, _redis)(self._url)
 
     def start(self) -> None:
         """It runs already."""

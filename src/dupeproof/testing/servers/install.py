@@ -30,6 +30,8 @@ class Wanted:
     packages: tuple[str, ...]  # of Debian and its descendants
     binaries: tuple[str, ...]  # the first is the server itself, and is asked for its version
     folders: tuple[str, ...] = ()  # where to look before PATH: patterns, from the root
+    version: tuple[str, ...] = ("--version",)  # how the first binary is asked; nothing: by where it is
+    release: str = ""  # what is started, where the packages only help to fetch and run it
 
 
 _REDIS = Wanted(packages=("redis-server",), binaries=("redis-server",))
@@ -45,6 +47,15 @@ SERVERS: dict[str, Wanted] = {
     ),
     "pgbouncer": Wanted(packages=("pgbouncer",), binaries=("pgbouncer",)),
     "mariadb": Wanted(packages=("mariadb-server",), binaries=("mariadbd", "mariadb-install-db", "mariadb")),
+    "rabbitmq": Wanted(
+        packages=("rabbitmq-server",),
+        binaries=("rabbitmq-server", "epmd"),
+        # What Debian puts on PATH is for its own service only. It knows no --version, but the folder has it.
+        folders=("usr/lib/rabbitmq/bin",),
+        version=(),
+    ),
+    "nats": Wanted(packages=("nats-server",), binaries=("nats-server",)),
+    "kafka": Wanted(packages=("default-jre-headless", "maven"), binaries=("java", "mvn"), release="4.3.1"),
 }
 
 
@@ -77,9 +88,16 @@ def version(name: str) -> str | None:
     places = find(name)
     if places is None:
         return None
-    command = [str(places[SERVERS[name].binaries[0]]), "--version"]
-    words = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()  # noqa: S603
-    numbers = (word.removeprefix("v=").partition("-")[0] for word in words)
+    wanted = SERVERS[name]
+    if wanted.release:
+        return wanted.release
+    server = places[wanted.binaries[0]]
+    if wanted.version:
+        command = [str(server), *wanted.version]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
+    else:
+        text = str(server.resolve()).replace("-", " ").replace("/", " ")
+    numbers = (word.removeprefix("v=").removeprefix("v").partition("-")[0] for word in text.split())
     return next((number for number in numbers if number[:1].isdigit()), "?")
 
 

@@ -1,0 +1,182 @@
+"""AsyncConsumer: takes messages from a broker, has them worked on, and tells the broker only after the commit.
+
+One task owns the connection to the broker, and does nothing that takes long: it fetches, starts workers, settles what
+they are through with, and gives signs of life. So however long a handler takes, the broker hears from us; and whatever a
+worker does, it cannot settle a message twice, because it cannot settle one at all.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+from dupeproof.brokers._async.processing import AsyncProcessor
+from dupeproof.brokers._async.protocols import AsyncSource
+from dupeproof.brokers._async.runtime import Workers, on_signals
+from dupeproof.brokers.base import RELEASE, Ack, Dead, Delivery, Handler, Retry, Settled
+from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
+from dupeproof.brokers.lanes import Lanes
+from dupeproof.brokers.options import ConsumeOptions, make_plan
+from dupeproof.brokers.outcomes import Finished, Tally
+from dupeproof.core.events import Event, Kind, logger, publish
+from dupeproof.errors import ConfigError
+from dupeproof.guards import AsyncOnce
+from dupeproof.inbox import AsyncInbox
+
+IDLE = 0.25
+"""Seconds to wait for a message when there is nothing else to do."""
+TICK = 0.02
+"""Seconds between two looks at the broker while handlers are at work."""
+TROUBLES = (BrokerUnavailable, NotPublished, ConfigError)
+"""While it runs: the connection is lost, a message cannot be put aside, a queue is gone. All may be mended by someone."""
+
+
+class AsyncConsumer:
+    """Made by a broker's `consumer(…)`. `run` returns after `stop`, or after SIGTERM or Ctrl-C, with all work ended."""
+
+    def __init__(
+        self,
+        source: AsyncSource,
+        handler: Handler,
+        *,
+        group: str,
+        inbox: AsyncInbox | None = None,
+        once: AsyncOnce | None = None,
+        **options: Unpack[ConsumeOptions],
+    ) -> None:
+        self._plan = make_plan(**options)
+        self._source = source
+        self._group = group
+        self._processor = AsyncProcessor(source, handler, self._plan, inbox, once)
+        self._lanes = Lanes(self._plan.concurrency, self._plan.batch)
+        self._workers: Workers | None = None
+        self._stop_by: float | None = None
+        self._kept_at = 0.0
+        self._failures = 0
+        self.tally = Tally()
+
+    async def run(self) -> None:
+        """Consume until told to stop. A broker that is down is tried again; a queue that is not there is an error."""
+        await self._processor.check()
+        workers = self._workers = Workers(self._plan.concurrency, self._processor.process)
+        try:
+            with on_signals(self.stop):
+                await self._connect(workers)
+                while not self._is_over():
+                    try:
+                        await self._turn(workers)
+                    except TROUBLES as exc:
+                        logger.warning("Lost %s, connecting again: %s", self._source.name, exc)
+                        self.tally.reconnects += 1
+                        self._failures += 1
+                        await self._source.close()
+                        await self._connect(workers)
+        finally:
+            self._stop_by = None
+            await workers.close()
+            await self._source.close()
+
+    def stop(self) -> None:
+        """Fetch no more, end what is under way within `drain`, and return from `run`. Safe from signals and other threads."""
+        self._stop_by = time.monotonic() + self._plan.drain
+        if self._workers is not None:
+            self._workers.wake()
+
+    async def _connect(self, workers: Workers) -> None:
+        """A queue that is not there is an error at the start; later on it is waited for, as a broker that is down."""
+        while not self._is_over():
+            until = time.monotonic() + (self._plan.delay(self._failures) if self._failures else 0.0)
+            while (left := until - time.monotonic()) > 0 and not self._is_over():
+                # What is finished meanwhile was delivered on a connection that is over.
+                self._sort(await workers.finished(left))
+            try:
+                await self._source.open(self._lanes.capacity)
+            except (BrokerUnavailable, ConfigError) as exc:
+                if isinstance(exc, ConfigError) and not self.tally.reconnects:
+                    raise
+                self._failures += 1
+                await self._source.close()
+                logger.warning("Cannot consume from %s, trying again: %s", self._source.name, exc)
+            else:
+                return
+
+    def _is_over(self) -> bool:
+        if self._stop_by is None:
+            return False
+        return not self._lanes.running or time.monotonic() > self._stop_by
+
+    async def _turn(self, workers: Workers) -> None:
+        """One look at the broker, one at the workers."""
+        now, source, lanes = time.monotonic(), self._source, self._lanes
+        if self._stop_by is not None:
+            await self._settle([(each, RELEASE) for each in lanes.clear()])
+        room = 0 if self._stop_by is not None else lanes.room
+        due = lanes.next_due()
+        busy = lanes.running or self._stop_by is not None
+        rest = IDLE if due is None else min(IDLE, max(0.0, due - now))
+        fetched = await source.poll(room, 0.0 if busy else rest)
+        self.tally.redelivered += sum(each.message.redelivered for each in fetched)
+        lanes.add(fetched)
+        for number, chunk in lanes.start(time.monotonic(), source.holds):
+            workers.start(number, chunk)
+        if lanes.running:
+            await self._settle(self._sort(await workers.finished(0.0 if fetched else TICK)))
+        await self._keep()
+
+    def _sort(self, finished: Sequence[Finished]) -> list[Settled]:
+        """Verdicts to be told to the broker; what has none goes back to its lane."""
+        settled: list[Settled] = []
+        for each in finished:
+            if isinstance(each.outcome, BaseException):
+                raise each.outcome
+            verdicts = each.outcome.verdicts
+            settled += zip(each.chunk, verdicts, strict=False)
+            left = [*each.chunk[len(verdicts) :]]
+            if self._source.features.position and verdicts and isinstance(verdicts[-1], Dead):
+                left.insert(0, each.chunk[len(verdicts) - 1])
+            self._lanes.finish(each.lane, left, time.monotonic() + each.outcome.wait)
+        return settled
+
+    async def _settle(self, settled: Sequence[Settled]) -> None:
+        held = [pair for pair in settled if self._source.holds(pair[0])]
+        if held:
+            await self._source.settle(held)
+            self._failures = 0
+        for delivery, verdict in held:
+            self._count(delivery, verdict)
+
+    async def _keep(self) -> None:
+        every = self._source.features.keep_alive
+        now = time.monotonic()
+        if every is None or now - self._kept_at < every:
+            return
+        self._kept_at = now
+        held = [each for each in self._lanes.held() if self._source.holds(each)]
+        if held:
+            await self._source.keep(held)
+
+    def _count(self, delivery: Delivery, verdict: Any) -> None:
+        tally, kind = self.tally, Kind.FRESH
+        match verdict:
+            case Ack(duplicate=True) if delivery.buried:
+                return
+            case Ack(duplicate=True):
+                tally.duplicates += 1
+                kind = Kind.SEEN
+            case Ack():
+                tally.done += 1
+            case Retry(counted=True):
+                tally.retried += 1
+                kind = Kind.FAILED
+            case Dead(reason):
+                delivery.buried = True
+                tally.dead += 1
+                kind = Kind.DEAD
+                logger.warning("A message from %s is put aside: %s", self._source.name, reason)
+            case _:
+                return
+        if self._plan.listeners:
+            attempt = delivery.message.attempt
+            publish(
+                self._plan.listeners,
+                Event(kind=kind, namespace=self._group, name=self._source.name, attempt=attempt),
+            )

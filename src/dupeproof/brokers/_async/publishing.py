@@ -1,0 +1,63 @@
+"""What all publishers share: many at a time, in order per key, each confirmed or with its own error."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.brokers.waves import Result, Waves
+from dupeproof.outbox.messages import Message
+
+
+class AsyncBrokerPublisher(ABC):
+    """Satisfies the outbox's `AsyncPublisher`. A broker's own says how to connect, to send a wave, and to close."""
+
+    _is_open = False
+
+    @abstractmethod
+    async def _open(self) -> None:
+        """Connect; raises `BrokerUnavailable`, or `ConfigError` if it is useless to try again."""
+
+    @abstractmethod
+    async def _send(self, messages: Sequence[Message]) -> Sequence[Result]:
+        """Send all, wait for the confirmations; for each None or its error. Raises `BrokerUnavailable`."""
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """Disconnect, also when the connection is broken already, or was never whole."""
+
+    async def publish(self, messages: Sequence[Message]) -> list[Result]:
+        """For each message None when the broker has it for sure, or why not. `BrokerUnavailable` when it is down.
+
+        Messages with one key follow each other: after one that failed, the others answer `HeldBack`.
+        """
+        if not self._is_open:
+            try:
+                await self._open()
+            except BaseException:
+                await self._close()
+                raise
+            self._is_open = True
+        waves = Waves(messages)
+        try:
+            for wave in waves:
+                waves.answer(await self._send(wave))
+        except BrokerUnavailable:
+            await self.close()
+            raise
+        return waves.results
+
+    async def close(self) -> None:
+        """Disconnect; the next `publish` connects again. Closing twice is fine."""
+        if self._is_open:
+            self._is_open = False
+            await self._close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()

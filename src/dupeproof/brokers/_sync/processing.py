@@ -1,0 +1,226 @@
+# Written by tools/twins.py from src/dupeproof/brokers/_async/processing.py; change that file instead.
+"""From a chunk of deliveries to verdicts: check and work as one, in a transaction or under a claim."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from dupeproof.brokers._sync.protocols import Source
+from dupeproof.brokers.base import UNGUARDED, Ack, Dead, Delivery, Handler, Lost, Retry, Verdict, layered
+from dupeproof.brokers.errors import Fenced
+from dupeproof.brokers.faults import ELSEWHERE, HOPELESS, not_now
+from dupeproof.brokers.ids import identify
+from dupeproof.brokers.options import Plan
+from dupeproof.brokers.outcomes import Outcome
+from dupeproof.core.events import logger
+from dupeproof.errors import Busy, StoreUnavailable
+from dupeproof.guards import Once
+from dupeproof.inbox import Inbox
+from dupeproof.outbox.failures import described
+from dupeproof.sql import Translated
+
+
+class Work(Protocol):
+    """Does what is to be done for messages, so that their effect happens once."""
+
+    together: bool
+    """Whether several messages may share a try."""
+
+    def check(self) -> None:
+        """Look whether the set-up is right, before the first message."""
+        ...
+
+    def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
+        """All of them, or an error and none."""
+        ...
+
+
+class InTransaction:
+    """Mark and effect of a chunk in one transaction, on a connection the handler is given."""
+
+    together = True
+
+    def __init__(self, inbox: Inbox, handler: Handler, source: Source) -> None:
+        self._inbox = inbox
+        self._handler = handler
+        self._source = source
+
+    def check(self) -> None:
+        with self._inbox.transaction() as connection:
+            self._inbox.window(connection)
+
+    def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
+        began = False
+        try:
+            with Translated():
+                with self._inbox.transaction() as connection:
+                    began = True
+                    news = self._new(connection, chunk)
+                    verdicts = [
+                        self._one(connection, each, new) for each, new in zip(chunk, news, strict=True)
+                    ]
+                    if self._source.features.position:
+                        self._source.record(connection, chunk)
+        except OSError as exc:
+            if began:
+                raise
+            raise StoreUnavailable("the database cannot be reached") from exc
+        return verdicts
+
+    def _new(self, connection: Any, chunk: Sequence[Delivery]) -> list[bool]:
+        """Which of them are to be worked on: new ones, and those that have no id; not what was put aside already."""
+        known = [each.message.id for each in chunk if each.message.id is not None and not each.buried]
+        answers = iter(self._inbox.first_many(connection, known))
+        return [not each.buried and (each.message.id is None or next(answers)) for each in chunk]
+
+    def _one(self, connection: Any, each: Delivery, new: bool) -> Verdict:
+        if new:
+            self._handler(each.message, connection)
+        return Ack(duplicate=not new)
+
+
+class UnderClaim:
+    """A leased claim around each handler, for effects outside the database."""
+
+    together = False
+
+    def __init__(self, once: Once, handler: Handler) -> None:
+        self._once = once
+        self._handler = handler
+
+    def check(self) -> None:
+        self._once.check()
+
+    def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
+        return [self._one(each) for each in chunk]
+
+    def _one(self, each: Delivery) -> Verdict:
+        message = each.message
+        if message.id is None:
+            self._handler(message)
+            return Ack()
+        with self._once.claim(message.id, fingerprint=message.body) as claim:
+            if claim.won:
+                self._handler(message)
+        return Ack(duplicate=not claim.won)
+
+
+class Unguarded:
+    """The handler and nothing else, for one that knows by itself what it has done."""
+
+    together = False
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    def check(self) -> None:
+        """There is nothing to be wrong."""
+
+    def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
+        for each in chunk:
+            self._handler(each.message)
+        return [Ack() for _ in chunk]
+
+
+class Processor:
+    """Judges what the work of a chunk ended with. Called by workers, each with a chunk of its own."""
+
+    def __init__(
+        self,
+        source: Source,
+        handler: Handler,
+        plan: Plan,
+        inbox: Inbox | None,
+        once: Once | None,
+    ) -> None:
+        self._source = source
+        self._plan = plan
+        handler = layered(handler, plan.middleware)
+        self._work: Work
+        if inbox is not None:
+            self._work = InTransaction(inbox, handler, source)
+        elif once is UNGUARDED:
+            self._work = Unguarded(handler)
+        else:
+            assert once is not None
+            self._work = UnderClaim(once, handler)
+
+    def check(self) -> None:
+        """A wrong set-up is an error now; a database that is down may be up when the first message comes."""
+        try:
+            with Translated():
+                self._work.check()
+        except Exception as exc:
+            if not not_now(exc) or (isinstance(exc, StoreUnavailable) and exc.refused):
+                raise
+            logger.warning("The database is down, messages wait until it is back: %s", described(exc))
+
+    def process(self, chunk: Sequence[Delivery]) -> Outcome:
+        verdicts: list[Verdict | None] = [self._refused(each) for each in chunk]
+        good = [each for each, verdict in zip(chunk, verdicts, strict=True) if verdict is None]
+        if self._work.together and len(good) == len(chunk) > 1:
+            try:
+                return Outcome(self._work.do(chunk))
+            except Exception as exc:  # noqa: BLE001 - whatever it was, nothing is done, and each is tried alone
+                if not_now(exc):
+                    return self._later(exc, [])
+        outcome = Outcome([])
+        for each, refused in zip(chunk, verdicts, strict=True):
+            verdict = refused
+            try:
+                if verdict is None:
+                    [verdict] = self._work.do([each])
+            except Exception as exc:  # noqa: BLE001 - a handler may raise anything
+                if not_now(exc):
+                    return self._later(exc, outcome.verdicts)
+                verdict = self._judged(each, exc)
+            if isinstance(verdict, Retry) and not self._source.features.delays:
+                outcome.wait = verdict.seconds
+                return outcome
+            outcome.verdicts.append(verdict)
+            if isinstance(verdict, Dead) and self._source.features.position:
+                return outcome  # those after it would record a position past it before it is put aside
+        return outcome
+
+    def _refused(self, each: Delivery) -> Verdict | None:
+        """What is not even tried."""
+        if each.buried:
+            return None
+        fault = identify(each, self._plan)
+        if fault is not None:
+            return Dead(described(fault))
+        limit = self._plan.max_attempts
+        if limit is not None and each.message.attempt > limit:
+            return Dead(
+                f"delivered {each.message.attempt} times, and its consumers ended before they were done"
+            )
+        return None
+
+    def _judged(self, each: Delivery, exc: Exception) -> Verdict:
+        message, plan = each.message, self._plan
+        if isinstance(exc, Fenced):
+            return Lost()
+        if isinstance(exc, ELSEWHERE):
+            wait = exc.retry_after if isinstance(exc, Busy) else 0.0
+            return Retry(min(max(wait, plan.backoff), plan.max_backoff), counted=False)
+        if isinstance(exc, HOPELESS):
+            return Dead(described(exc))
+        if plan.max_attempts is not None and message.attempt >= plan.max_attempts:
+            return Dead(f"failed {message.attempt} times, at last: {described(exc)}")
+        logger.warning(
+            "A message from %s failed at attempt %d and will come again: %s",
+            self._source.name,
+            message.attempt,
+            described(exc),
+        )
+        if not self._source.features.delays:
+            each.message = replace(message, attempt=message.attempt + 1)
+        return Retry(plan.delay(message.attempt))
+
+    def _later(self, exc: Exception, verdicts: list[Verdict]) -> Outcome:
+        """The rest stays in its lane; nobody is blamed."""
+        logger.warning(
+            "The database cannot take messages from %s, trying again: %s", self._source.name, described(exc)
+        )
+        return Outcome(verdicts, self._plan.backoff)

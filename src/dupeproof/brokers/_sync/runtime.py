@@ -1,0 +1,90 @@
+# No twin: threads here, tasks and a loop in the async counterpart.
+"""What the runner needs of threads: workers, a rest that can be ended, and signals."""
+
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dupeproof.brokers.base import Delivery
+from dupeproof.brokers.outcomes import Finished, Outcome
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Workers:
+    """A thread for each lane, started with its first chunk. Daemons: one that never ends must not keep the process."""
+
+    def __init__(self, count: int, work: Callable[[Sequence[Delivery]], Outcome]) -> None:
+        self._work = work
+        self._chunks: list[queue.SimpleQueue[Sequence[Delivery] | None]] = [
+            queue.SimpleQueue() for _ in range(count)
+        ]
+        self._finished: queue.SimpleQueue[Finished | None] = queue.SimpleQueue()
+        self._threads: dict[int, threading.Thread] = {}
+
+    def start(self, lane: int, chunk: Sequence[Delivery]) -> None:
+        if lane not in self._threads:
+            thread = threading.Thread(target=self._run, args=(lane,), name=f"dupeproof-{lane}", daemon=True)
+            self._threads[lane] = thread
+            thread.start()
+        self._chunks[lane].put(chunk)
+
+    def _run(self, lane: int) -> None:
+        while (chunk := self._chunks[lane].get()) is not None:
+            outcome: Outcome | BaseException
+            try:
+                outcome = self._work(chunk)
+            except BaseException as exc:  # noqa: BLE001 - raised again where it is taken
+                outcome = exc
+            self._finished.put(Finished(lane, chunk, outcome))
+
+    def finished(self, seconds: float) -> list[Finished]:
+        """What was finished since, waiting at most so long for the first, or for `wake`."""
+        done: list[Finished] = []
+        try:
+            first = self._finished.get(timeout=seconds) if seconds > 0 else self._finished.get_nowait()
+            while True:
+                if first is not None:
+                    done.append(first)
+                first = self._finished.get_nowait()
+        except queue.Empty:
+            return done
+
+    def wake(self) -> None:
+        self._finished.put(None)
+
+    def close(self) -> None:
+        """Threads that have nothing to do end; one that is still at work is left behind."""
+        for lane in self._threads:
+            self._chunks[lane].put(None)
+        deadline = time.monotonic() + 0.1
+        for thread in self._threads.values():
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+@contextmanager
+def on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Ask to stop on SIGTERM and Ctrl-C; the second time they do what they did before. Only the main thread hears them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def heard(*_: Any) -> None:
+        restore()
+        stop()
+
+    for number in SIGNALS:
+        signal.signal(number, heard)
+    try:
+        yield
+    finally:
+        restore()

@@ -1,0 +1,131 @@
+"""What all brokers have in common: messages, what becomes of them, and what a broker can and cannot do."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from dupeproof.errors import KeyInvalid
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """What a handler is given."""
+
+    id: str | None
+    """The same at every delivery; None only where `missing_id="pass"` lets such messages through."""
+    body: bytes
+    headers: dict[str, str]
+    topic: str
+    """Where it was published to: a routing key, topic, stream or subject."""
+    key: str | None = None
+    """Messages with the same key come one after the other, in the order they were delivered."""
+    attempt: int = 1
+    redelivered: bool = False
+    """The broker's hint that this may not be the first time. Nothing is decided by it."""
+
+    def json(self) -> Any:
+        """The body read as JSON. A handler that lets this fail has the message put aside at once."""
+        return msgspec.json.decode(self.body)
+
+
+class Delivery(Struct, eq=False):
+    """A message in our hands, until it is settled."""
+
+    message: Message
+    receipt: Any
+    """What its broker wants to see again."""
+    lane: str | None = None
+    """What has the same lane is worked on one after the other."""
+    fault: KeyInvalid | None = None
+    """Why the id that it has cannot be one."""
+    buried: bool = False
+    """It is put aside; only the database has yet to know that we are past it."""
+
+    @property
+    def sender_id(self) -> str | None:
+        """The id to send it on with, if what it has can be one."""
+        return None if self.fault is not None else self.message.id
+
+
+class Ack(Struct, frozen=True):
+    """Its effect is committed, by us now or by someone before."""
+
+    duplicate: bool = False
+
+
+class Retry(Struct, frozen=True):
+    """Bring it again, not before so many seconds. Counts as an attempt unless nobody is to blame."""
+
+    seconds: float
+    counted: bool = True
+
+
+class Dead(Struct, frozen=True):
+    """Put it aside, with the reason, where someone can look at it."""
+
+    reason: str
+
+
+class Lost(Struct, frozen=True):
+    """It went to another consumer, and nothing was done here. Nothing is told to the broker."""
+
+
+Verdict = Ack | Retry | Dead | Lost
+Settled = tuple[Delivery, Verdict]
+RELEASE = Retry(0.0, counted=False)
+"""Not begun: somebody else may have it at once."""
+
+
+class Features(Struct, frozen=True, kw_only=True):
+    """What a broker can do; the runner does the rest."""
+
+    delays: bool
+    """It brings a message again after a delay, and others go on. Where not, the message stays with us and its lane waits."""
+    counts: bool
+    """It counts deliveries, also those that ended in a crash, so a message that kills its consumers is put aside."""
+    survives: bool = True
+    """It keeps messages over a restart."""
+    keep_alive: float | None = None
+    """Seconds after which it wants a sign of life for each delivery; None where the connection is one."""
+    position: bool = False
+    """Where we are is not known to the broker but kept in the database, in the transaction of the effect."""
+
+
+REASON, ATTEMPTS, ORIGIN = "dupeproof-reason", "dupeproof-attempts", "dupeproof-queue"
+"""Headers of a message that was put aside."""
+_LONGEST_REASON = 1_000
+
+
+def dead_name(queue: str) -> str:
+    """Where a queue's messages are put aside."""
+    return f"{queue}.dead"
+
+
+def dead_headers(delivery: Delivery, reason: str, queue: str) -> dict[str, str]:
+    """The message's own, and why it is here."""
+    ours = {REASON: reason[:_LONGEST_REASON], ATTEMPTS: str(delivery.message.attempt), ORIGIN: queue}
+    return {**delivery.message.headers, **ours}
+
+
+class Reject(Exception):
+    """Raised by a handler: no further try would help, put the message aside. The text is kept with it."""
+
+
+UNGUARDED = object()
+"""In place of a guard: every delivery is handed over, also the second of a message. For handlers that know by themselves."""
+Handler = Callable[..., Any]
+"""`handler(message, connection)` with an inbox, `handler(message)` with a guard; a coroutine function or a plain one."""
+Middleware = Callable[..., Any]
+"""`middleware(message, call_next)`, which returns `call_next(message)`."""
+
+
+def layered(handler: Handler, middleware: tuple[Middleware, ...]) -> Handler:
+    """The handler inside its middleware, the first outermost."""
+    for layer in reversed(middleware):
+        handler = _around(layer, handler)
+    return handler
+
+
+def _around(layer: Middleware, inner: Handler) -> Handler:
+    return lambda message, *rest: layer(message, lambda changed: inner(changed, *rest))

@@ -1,0 +1,38 @@
+"""From what a user writes to a consumer of the right kind: threads for a plain handler, tasks for an async one."""
+
+from collections.abc import Callable
+from typing import Any
+
+from dupeproof.brokers._async.consumer import AsyncConsumer
+from dupeproof.brokers._async.protocols import AsyncSource
+from dupeproof.brokers._sync.consumer import Consumer
+from dupeproof.brokers._sync.protocols import Source
+from dupeproof.brokers.base import UNGUARDED, Handler
+from dupeproof.brokers.options import ConsumeOptions, check_guard, is_async
+
+AnyConsumer = Consumer | AsyncConsumer
+
+
+def group_of(given: str | None, inbox: Any, once: Any) -> str:
+    """Consumers of a group share the messages; it is that of the inbox, or the guard's namespace, unless given."""
+    if given is not None:
+        return given
+    if once is UNGUARDED:
+        return "default"
+    return str(inbox.group if inbox is not None else once.namespace)
+
+
+def make_consumer(
+    source: Callable[[], Source],
+    async_source: Callable[[], AsyncSource],
+    handler: Handler,
+    group: str | None,
+    inbox: Any,
+    once: Any,
+    options: ConsumeOptions,
+) -> AnyConsumer:
+    check_guard(handler, inbox, once)
+    group = group_of(group, inbox, once)
+    if is_async(handler):
+        return AsyncConsumer(async_source(), handler, group=group, inbox=inbox, once=once, **options)
+    return Consumer(source(), handler, group=group, inbox=inbox, once=once, **options)

@@ -1,0 +1,29 @@
+"""Who is to blame: the message, or a database that is down for a while."""
+
+import msgspec
+
+from dupeproof.brokers.base import Reject
+from dupeproof.errors import Busy, ClaimLost, Dead, Held, KeyReused, RetryTransaction, StoreUnavailable
+from dupeproof.sql.faults import code_of
+
+_PASSING = ("08", "53", "57", "40")
+"""Classes of SQLSTATE: connection lost, out of resources, shut down or starting up, rolled back in favour of another."""
+_PASSING_NUMBERS = frozenset({1040, 1053, 2002, 2003, 2006, 2013})
+"""The same in numbers of MySQL and MariaDB."""
+HOPELESS = (Reject, msgspec.DecodeError, UnicodeDecodeError, KeyReused, Held, Dead)
+"""No further delivery would end differently."""
+ELSEWHERE = (Busy, ClaimLost)
+"""Someone else is at it; how that ends, the next delivery will find out."""
+
+
+def not_now(exc: BaseException) -> bool:
+    """Whether the database, and not the work, was the trouble."""
+    if isinstance(exc, RetryTransaction | StoreUnavailable):
+        return True
+    names = {each.__name__ for each in type(exc).__mro__}
+    if not names & {"OperationalError", "InterfaceError", "PostgresConnectionError"}:
+        return False
+    code = code_of(exc)
+    if isinstance(code, int):
+        return code in _PASSING_NUMBERS
+    return code is None or code.startswith(_PASSING)

@@ -1,0 +1,46 @@
+"""The id of a delivered message: as its broker has it, as the user reads it, or by the policy for those without."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from dupeproof.brokers.base import Delivery, Message
+from dupeproof.brokers.options import Plan
+from dupeproof.errors import KeyInvalid, KeyMissing
+from dupeproof.keys.ids import content_id
+from dupeproof.keys.names import check_key
+
+
+def delivery(
+    find: Callable[[], str | None], receipt: Any, *, lane: str | None = None, **fields: Any
+) -> Delivery:
+    """A delivery, with the id that `find` finds, or with why it is none."""
+    try:
+        ident, fault = find(), None
+    except KeyInvalid as exc:
+        ident, fault = None, exc
+    message = Message(id=ident, **fields)
+    return Delivery(message, receipt, message.key if lane is None else lane, fault)
+
+
+def identify(each: Delivery, plan: Plan) -> KeyInvalid | None:
+    """Give the message its id by the plan; or say why it can have none."""
+    message = each.message
+    try:
+        if plan.id_of is not None:
+            found = plan.id_of(message)
+            each.message = message = replace(message, id=None if found is None else check_key(found))
+        elif each.fault is not None:
+            return each.fault
+        if message.id is not None or plan.missing_id == "pass":
+            return None
+        if plan.missing_id == "content" and message.body:
+            ident = content_id(message.body, context={"topic": message.topic, "key": message.key})
+            each.message = replace(message, id=ident)
+            return None
+    except KeyInvalid as exc:
+        return exc
+    return KeyMissing(
+        "the message has no id; have its sender set one, or choose id_of=, missing_id='content' or 'pass'"
+    )

@@ -1,0 +1,56 @@
+"""Kafka: an idempotent publisher, and consumers whose position is committed with the effect. For threads and for tasks.
+
+consume("127.0.0.1:9092", queue="orders", handler=handle, inbox=inbox)
+"""
+
+from typing import Any, Unpack
+
+from dupeproof.brokers.base import Handler
+from dupeproof.brokers.consuming import AnyConsumer, group_of, make_consumer
+from dupeproof.brokers.kafka._async.publisher import AsyncKafkaPublisher
+from dupeproof.brokers.kafka._async.source import AsyncKafkaSource
+from dupeproof.brokers.kafka._sync.publisher import KafkaPublisher
+from dupeproof.brokers.kafka._sync.source import KafkaSource
+from dupeproof.brokers.kafka.driver import Config
+from dupeproof.brokers.kafka.transforming import Transformer, transform
+from dupeproof.brokers.options import ConsumeOptions
+
+__all__ = ["AsyncKafkaPublisher", "KafkaPublisher", "Transformer", "consume", "consumer", "transform"]
+
+
+def consumer(
+    url: str,
+    queue: str,
+    handler: Handler,
+    *,
+    inbox: Any = None,
+    once: Any = None,
+    group: str | None = None,
+    create: bool = False,
+    config: Config | None = None,
+    **options: Unpack[ConsumeOptions],
+) -> AnyConsumer:
+    """A consumer to `run` and `stop`, of the topic `queue` on the brokers `url`, written `host:port,host:port`.
+
+    With an inbox, how far it is in each partition is written in the transaction of the effect, and a consumer that lost a
+    partition cannot write any more. A message that fails holds up its partition until it succeeds or is put aside, into
+    the topic `<queue>.dead`. `config` are settings of librdkafka, which win over ours.
+    """
+    return make_consumer(
+        lambda: KafkaSource(
+            url, queue, group_of(group, inbox, once), create=create, config=config or {}, inbox=inbox
+        ),
+        lambda: AsyncKafkaSource(
+            url, queue, group_of(group, inbox, once), create=create, config=config or {}, inbox=inbox
+        ),
+        handler,
+        group,
+        inbox,
+        once,
+        options,
+    )
+
+
+def consume(url: str, queue: str, handler: Handler, **options: Any) -> Any:
+    """Run a `consumer` until SIGTERM; to be awaited when the handler is async."""
+    return consumer(url, queue, handler, **options).run()

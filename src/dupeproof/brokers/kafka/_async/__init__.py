@@ -1,0 +1,1 @@
+"""The source of the sync side; `tools/twins.py` writes `_sync` from here, except where the driver decides."""

@@ -1,0 +1,31 @@
+# No twin: confluent-kafka is for threads; tasks have it in a thread of its own.
+"""Messages into Kafka, for tasks."""
+
+import asyncio
+from collections.abc import Sequence
+
+from dupeproof.brokers._async.publishing import AsyncBrokerPublisher
+from dupeproof.brokers.kafka._sync.publisher import KafkaPublisher
+from dupeproof.brokers.kafka.driver import Config
+from dupeproof.brokers.waves import Result
+from dupeproof.core.durations import Duration
+from dupeproof.outbox.messages import Message
+
+
+class AsyncKafkaPublisher(AsyncBrokerPublisher):
+    """Publishes to the topic; what has the same key goes to the same partition. The id is in the header `message-id`.
+
+    `config` are settings of librdkafka, which win over ours.
+    """
+
+    def __init__(self, servers: str, *, timeout: Duration = "30s", config: Config | None = None) -> None:
+        self._publisher = KafkaPublisher(servers, timeout=timeout, config=config)
+
+    async def _open(self) -> None:
+        self._publisher._open()  # noqa: SLF001 - one publisher in two coats; this does not wait for anything
+
+    async def _send(self, messages: Sequence[Message]) -> Sequence[Result]:
+        return await asyncio.to_thread(self._publisher._send, messages)  # noqa: SLF001
+
+    async def _close(self) -> None:
+        await asyncio.to_thread(self._publisher._close)  # noqa: SLF001

@@ -1,0 +1,51 @@
+# No twin: confluent-kafka is for threads; tasks have it in a thread of its own.
+"""Messages out of a Kafka topic."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dupeproof.brokers.base import Delivery, Features, Settled
+from dupeproof.brokers.kafka._sync.positions import Positions
+from dupeproof.brokers.kafka.driver import Config
+from dupeproof.brokers.kafka.reader import Reader
+from dupeproof.inbox import Inbox
+
+
+class KafkaSource:
+    """With an inbox, the position is in its database, in the transaction of the effect."""
+
+    def __init__(
+        self, servers: str, topic: str, group: str, *, create: bool, config: Config, inbox: Inbox | None
+    ) -> None:
+        self.features = Features(delays=False, counts=False, position=inbox is not None)
+        self.name = topic
+        self._positions = None if inbox is None else Positions(inbox, topic)
+        take = None if self._positions is None else self._positions.take
+        self._reader = Reader(servers, topic, group, create=create, config=config, take=take)
+
+    def open(self, most: int) -> None:  # noqa: ARG002 - the library has limits of its own
+        self._reader.open()
+
+    def poll(self, most: int, seconds: float) -> list[Delivery]:
+        return self._reader.poll(most, seconds)
+
+    def settle(self, settled: Sequence[Settled]) -> None:
+        self._reader.settle(settled)
+
+    def keep(self, deliveries: Sequence[Delivery]) -> None:
+        """Polling is sign enough."""
+
+    def holds(self, delivery: Delivery) -> bool:
+        return self._reader.holds(delivery)
+
+    def record(self, connection: Any, deliveries: Sequence[Delivery]) -> None:
+        if self._positions is not None:
+            self._positions.record(connection, ends_of(deliveries))
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def ends_of(deliveries: Sequence[Delivery]) -> dict[int, tuple[int, str]]:
+    """The last of each partition, in their order."""
+    return {each.receipt[0]: (each.receipt[1] + 1, each.receipt[2]) for each in deliveries}

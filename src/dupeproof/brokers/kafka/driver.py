@@ -1,0 +1,94 @@
+"""confluent-kafka: settings that matter, and what its errors mean."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
+from dupeproof.errors import ConfigError, DupeproofError
+
+try:
+    import confluent_kafka as kafka
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+except ModuleNotFoundError as exc:
+    raise ConfigError(
+        'Kafka needs confluent-kafka, which is not installed; run: pip install "dupeproof[kafka]"'
+    ) from exc
+
+__all__ = [
+    "CONNECT_SECONDS",
+    "LOGGER",
+    "TIMEOUT",
+    "Config",
+    "check_servers",
+    "create_topic",
+    "kafka",
+    "meaning",
+    "refusal",
+]
+Config = Mapping[str, Any]
+"""Settings of librdkafka, which win over ours: `{"security.protocol": "SASL_SSL", …}`."""
+TIMEOUT = 10.0
+CONNECT_SECONDS = 5.0
+LOGGER = logging.getLogger("dupeproof.kafka")
+_UNFIT = (kafka.KafkaError.MSG_SIZE_TOO_LARGE, kafka.KafkaError.INVALID_MSG, kafka.KafkaError.INVALID_RECORD)
+_NO_TOPIC = (
+    kafka.KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - so it is called by its library
+    kafka.KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
+_SETTINGS = (kafka.KafkaError._INVALID_ARG, kafka.KafkaError._CONFLICT)  # noqa: SLF001
+_LOGIN = (
+    kafka.KafkaError._AUTHENTICATION,  # noqa: SLF001
+    kafka.KafkaError.SASL_AUTHENTICATION_FAILED,
+    kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    kafka.KafkaError.GROUP_AUTHORIZATION_FAILED,
+    kafka.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    kafka.KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+
+
+def check_servers(servers: str) -> str:
+    if not servers or "://" in servers or "@" in servers:
+        raise ConfigError(
+            "Kafka is found by host:port, or several with commas; user and password go into config="
+        )
+    return servers
+
+
+def meaning(error: Any, topic: str = "") -> DupeproofError:
+    """What an error means for one who cannot go on."""
+    code = error.code()
+    if code in _NO_TOPIC:
+        return ConfigError(f"there is no topic {topic!r}; create it first, or consume with create=True")
+    if code in _LOGIN:
+        return ConfigError(
+            f"Kafka refused access: {error.str()[:200]}; check user, password and permissions in config="
+        )
+    if code in _SETTINGS:
+        return ConfigError(f"the settings in config= do not fit: {error.str()[:300]}")
+    return BrokerUnavailable(f"Kafka cannot be reached, or does not answer: {error.str()[:200]}")
+
+
+def refusal(error: Any, topic: str) -> NotPublished | None:
+    """What is wrong with one message; None when the message is not to blame."""
+    code = error.code()
+    if code in _NO_TOPIC:
+        return NotPublished(f"there is no topic {topic!r}; create it first", reason="unroutable")
+    if code in _UNFIT:
+        return NotPublished(f"Kafka cannot take a message for {topic!r}: {error.str()[:200]}", reason="unfit")
+    return None
+
+
+def create_topic(config: Config, topic: str) -> None:
+    """With as many partitions as the broker thinks right; one that is there is left alone."""
+    admin = AdminClient(dict(config), logger=LOGGER)
+    future = admin.create_topics([NewTopic(topic, -1, -1)], request_timeout=CONNECT_SECONDS)[topic]
+    try:
+        future.result(CONNECT_SECONDS)
+    except TimeoutError:
+        raise BrokerUnavailable("Kafka cannot be reached, or does not answer") from None
+    except kafka.KafkaException as exc:
+        if exc.args[0].code() != kafka.KafkaError.TOPIC_ALREADY_EXISTS:
+            raise meaning(exc.args[0], topic) from exc

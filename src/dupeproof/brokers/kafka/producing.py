@@ -1,0 +1,67 @@
+"""A producer of confluent-kafka that sends a batch and waits for what became of each message."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.brokers.kafka.driver import LOGGER, Config, kafka, meaning, refusal
+from dupeproof.brokers.kafka.wire import Record
+from dupeproof.brokers.waves import Result
+
+_UNANSWERED = BrokerUnavailable("Kafka confirmed nothing in time; it is down or overloaded")
+
+
+def producing(config: Config, seconds: float, **more: Any) -> Any:
+    """Numbered by the producer, so that its own repetitions are removed by the broker, and written by all replicas."""
+    ours = {
+        "enable.idempotence": True,
+        "acks": "all",
+        "linger.ms": 2,
+        "delivery.timeout.ms": round(seconds * 1_000),
+        # A topic nobody made is a mistake, to be told soon; the library would make it, or wait for half a minute.
+        "allow.auto.create.topics": False,
+        "topic.metadata.propagation.max.ms": 3_000,
+        **more,
+    }
+    return kafka.Producer({**ours, **config}, logger=LOGGER)
+
+
+def send(producer: Any, records: Sequence[tuple[str, Record]], seconds: float) -> list[Result]:
+    """For each None, or what is wrong with it. Raises when the broker is."""
+    answers: list[Any] = [_UNANSWERED] * len(records)
+
+    def told(place: int) -> Any:
+        def answer(error: Any, _: Any) -> None:
+            answers[place] = error
+
+        return answer
+
+    for place, (topic, record) in enumerate(records):
+        try:
+            produce(producer, topic, record, told(place), seconds)
+        except kafka.KafkaException as exc:
+            answers[place] = exc.args[0]
+    producer.flush(seconds + 1)
+    return [_result(answer, topic) for answer, (topic, _) in zip(answers, records, strict=True)]
+
+
+def produce(producer: Any, topic: str, record: Record, told: Any, seconds: float) -> None:
+    """Hand it to the library, as soon as it has room."""
+    while True:
+        try:
+            producer.produce(topic, on_delivery=told, **record)
+        except BufferError:
+            producer.poll(min(1.0, seconds))  # until some of those before are on their way
+        else:
+            return
+
+
+def _result(answer: Any, topic: str) -> Result:
+    if answer is None:
+        return None
+    if isinstance(answer, BrokerUnavailable):
+        raise answer
+    found = refusal(answer, topic)
+    if found is None:
+        raise meaning(answer, topic)
+    return found

@@ -1,0 +1,203 @@
+"""A member of a consumer group: reads its partitions in order, and knows which of them it still has.
+
+What it calls belongs to one thread. `take` is called, from inside a poll, when partitions are assigned.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dupeproof.brokers.base import Ack, Dead, Delivery, Settled, dead_name
+from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.brokers.kafka import wire
+from dupeproof.brokers.kafka.driver import (
+    CONNECT_SECONDS,
+    LOGGER,
+    TIMEOUT,
+    Config,
+    check_servers,
+    create_topic,
+    kafka,
+    meaning,
+)
+from dupeproof.brokers.kafka.producing import producing, send
+from dupeproof.core.tokens import new_token
+
+Take = Callable[[list[int], str], dict[int, int]]
+"""Makes partitions ours in the database; answers from which offset to read each, below zero for what Kafka knows."""
+_AHEAD = 1_000
+"""Messages that may come while nobody wants any, before the partitions are paused."""
+
+
+class Reader:
+    def __init__(
+        self, servers: str, topic: str, group: str, *, create: bool, config: Config, take: Take | None
+    ) -> None:
+        self.topic = topic
+        self._create = create
+        self._take = take
+        self._connection = {"bootstrap.servers": check_servers(servers), **config}
+        self._config = {
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "error_cb": self._failed,
+            **self._connection,
+        }
+        self._consumer: Any = None
+        self._producer: Any = None
+        self._arrived: deque[Any] = deque()
+        self._owned: dict[int, str] = {}
+        self._ends: dict[int, int] = {}
+        self._paused = False
+        self._fault: Any = None
+
+    def open(self) -> None:
+        self._fault = None
+        if self._create:
+            create_topic(self._connection, self.topic)
+        self._consumer = kafka.Consumer(self._config, logger=LOGGER)
+        self._look()
+        self._consumer.subscribe(
+            [self.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+
+    def _look(self) -> None:
+        """Whether the topic is there; subscribing to one that is not would wait for it quietly."""
+        try:
+            found = self._consumer.list_topics(self.topic, CONNECT_SECONDS).topics[self.topic].error
+        except kafka.KafkaException as exc:
+            raise meaning(self._fault or exc.args[0], self.topic) from exc
+        if found is not None:
+            raise meaning(found, self.topic)
+
+    def _failed(self, error: Any) -> None:
+        """The library goes on by itself after most troubles; a refused login is not one of those."""
+        LOGGER.warning("Kafka: %s", error.str())
+        if not isinstance(meaning(error), BrokerUnavailable) or error.fatal():
+            self._fault = error
+
+    # While others come and go
+
+    def _assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        owner = new_token().hex()
+        numbers = [each.partition for each in partitions]
+        starts = {} if self._take is None or not numbers else self._take(numbers, owner)
+        for each in partitions:
+            self._owned[each.partition] = owner
+            self._ends.pop(each.partition, None)
+            if starts.get(each.partition, -1) >= 0:
+                each.offset = starts[each.partition]
+        consumer.incremental_assign(partitions)
+        if self._paused:
+            consumer.pause(partitions)
+
+    def _revoked(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        """Still a member: what is done so far may be told, before the others begin where we say."""
+        self._commit({each.partition for each in partitions}, wait=True)
+        self._give_up(consumer, partitions)
+
+    def _lost(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        """Too late to say anything: others have begun already."""
+        LOGGER.warning(
+            "Partitions %s of %s went to others, because this consumer was not heard of for too long",
+            [each.partition for each in partitions],
+            self.topic,
+        )
+        self._give_up(consumer, partitions)
+
+    def _give_up(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        for each in partitions:
+            self._owned.pop(each.partition, None)
+            self._ends.pop(each.partition, None)
+        # If they come back, they are read anew from where the others got to.
+        self._arrived = deque(each for each in self._arrived if each.partition() in self._owned)
+        consumer.incremental_unassign(partitions)
+
+    def holds(self, delivery: Delivery) -> bool:
+        partition, _, owner = delivery.receipt
+        return bool(self._owned.get(partition) == owner)
+
+    # Reading and telling
+
+    def poll(self, most: int, seconds: float) -> list[Delivery]:
+        try:
+            self._fetch(most, seconds)
+        except kafka.KafkaException as exc:
+            raise meaning(exc.args[0], self.topic) from exc
+        if self._fault is not None:
+            raise meaning(self._fault, self.topic)
+        taken = [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
+        return [
+            wire.received(message, self._owned[message.partition()])
+            for message in taken
+            if message.partition() in self._owned
+        ]
+
+    def _fetch(self, most: int, seconds: float) -> None:
+        """Always asks the library, which counts us as alive by that. What nobody wants yet is kept, up to a limit."""
+        wanted = most - len(self._arrived)
+        if self._paused and wanted > 0:
+            self._consumer.resume(self._consumer.assignment())
+            self._paused = False
+        elif not self._paused and len(self._arrived) >= _AHEAD:
+            self._consumer.pause(self._consumer.assignment())
+            self._paused = True
+        for message in self._consumer.consume(
+            max(1, wanted), seconds if wanted > 0 and not self._arrived else 0
+        ):
+            error = message.error()
+            if error is None:
+                self._arrived.append(message)
+            elif isinstance(meaning(error), BrokerUnavailable):
+                LOGGER.warning("Kafka: %s", error.str())
+            else:
+                raise meaning(error, self.topic)
+
+    def settle(self, settled: Sequence[Settled]) -> None:
+        """In the order of each partition. What is to be tried again is simply not past yet."""
+        for each, verdict in settled:
+            if isinstance(verdict, Dead):
+                self._bury(each, verdict.reason)
+            if isinstance(verdict, Ack | Dead):
+                partition, offset, _ = each.receipt
+                self._ends[partition] = offset + 1
+        self._commit(set(self._ends), wait=False)
+
+    def _bury(self, each: Delivery, reason: str) -> None:
+        if self._producer is None:
+            create_topic(self._connection, dead_name(self.topic))
+            self._producer = producing(self._connection, TIMEOUT)
+        [error] = send(
+            self._producer, [(dead_name(self.topic), wire.put_aside(each, reason, self.topic))], TIMEOUT
+        )
+        if error is not None:
+            raise error
+
+    def _commit(self, partitions: set[int], *, wait: bool) -> None:
+        """With positions in the database this is for those who watch the lag; without, it is what counts."""
+        offsets = [
+            kafka.TopicPartition(self.topic, partition, self._ends.pop(partition))
+            for partition in partitions & self._ends.keys()
+        ]
+        if not offsets:
+            return
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=not wait)
+        except kafka.KafkaException as exc:
+            LOGGER.warning(
+                "Positions in %s were not committed, some messages come again: %s",
+                self.topic,
+                exc.args[0].str(),
+            )
+
+    def close(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        self._arrived.clear()
+        self._owned.clear()
+        self._producer = None
+        if consumer is not None:
+            consumer.close()

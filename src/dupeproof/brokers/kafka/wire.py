@@ -1,0 +1,47 @@
+"""How messages look on Kafka. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dupeproof.brokers.base import Delivery, dead_headers
+from dupeproof.brokers.ids import delivery
+from dupeproof.keys.messages import from_kafka
+from dupeproof.outbox.messages import Message
+
+ID, TYPE = "message-id", "message-type"
+Record = dict[str, Any]
+"""The arguments of the driver's `produce`, without the topic."""
+
+
+def published(message: Message) -> Record:
+    return _record(message.id, message.payload, message.key, message.type, message.headers)
+
+
+def put_aside(each: Delivery, reason: str, topic: str) -> Record:
+    message = each.message
+    return _record(each.sender_id, message.body, message.key, "", dead_headers(each, reason, topic))
+
+
+def _record(ident: str | None, body: bytes, key: str | None, kind: str, headers: Mapping[str, str]) -> Record:
+    ours = {name: value for name, value in {ID: ident, TYPE: kind}.items() if value}
+    pairs = [(name, value.encode()) for name, value in {**headers, **ours}.items()]
+    return {"value": body, "key": None if key is None else key.encode(), "headers": pairs}
+
+
+def received(message: Any, owner: str) -> Delivery:
+    key = message.key()
+    partition, offset = message.partition(), message.offset()
+    pairs: list[tuple[str, bytes | None]] = message.headers() or []
+    return delivery(
+        lambda: from_kafka(message, ID, missing="pass"),
+        (partition, offset, owner),
+        lane=f"{message.topic()}:{partition}",  # a partition is read in order, and its offset has no gaps
+        body=message.value() or b"",
+        headers={name: _text(value) for name, value in pairs if name not in (ID, TYPE)},
+        topic=message.topic(),
+        key=None if key is None else _text(key),
+    )
+
+
+def _text(value: bytes | None) -> str:
+    return "" if value is None else value.decode(errors="replace")

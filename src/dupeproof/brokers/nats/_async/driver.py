@@ -1,0 +1,76 @@
+# No twin: nats-py is for tasks only.
+"""nats-py: how to connect, and what its errors mean."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.errors import ConfigError
+from dupeproof.stores.urls import redact
+
+try:
+    import nats.aio.client as nats
+    import nats.errors as theirs
+    import nats.js.errors as streams
+except ModuleNotFoundError as exc:
+    raise ConfigError(
+        'nats:// needs nats-py, which is not installed; run: pip install "dupeproof[nats]"'
+    ) from exc
+
+__all__ = ["TIMEOUT", "check_url", "connect", "streams", "theirs", "translated"]
+TIMEOUT = 5.0
+
+
+def check_url(url: str) -> str:
+    if url.partition("://")[0] not in ("nats", "tls", "ws", "wss"):
+        raise ConfigError(f"{redact(url)!r} is not an address of NATS; write nats://user:password@host:4222")
+    return url
+
+
+async def _quiet(_: Exception) -> None:
+    """Errors are told to the caller; by default the driver logs them with their traceback."""
+
+
+async def connect(url: str) -> Any:
+    """Comes back by itself never: what to do with the messages in hand is the runner's matter."""
+    client = nats.Client()
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            await client.connect(
+                url,
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                connect_timeout=round(TIMEOUT),
+                error_cb=_quiet,
+            )
+    except BaseException:
+        await client.close()
+        raise
+    return client
+
+
+@contextmanager
+def translated(url: str, subject: str = "") -> Iterator[None]:
+    try:
+        yield
+    except (theirs.AuthorizationError, theirs.InvalidUserCredentialsError) as exc:
+        raise _login(url) from exc
+    except (streams.NotFoundError, streams.NoStreamResponseError) as exc:
+        raise ConfigError(
+            f"there is no stream for the subject {subject!r}; add one first, or consume with create=True"
+        ) from exc
+    except streams.ServiceUnavailableError as exc:
+        raise BrokerUnavailable(f"NATS at {redact(url)} has no JetStream now; is it enabled?") from exc
+    except streams.APIError as exc:
+        raise ConfigError(f"NATS refused {subject!r}: {exc.description or exc}") from exc
+    except (theirs.Error, OSError, TimeoutError) as exc:
+        if "authorization" in str(exc).lower():
+            raise _login(url) from exc
+        raise BrokerUnavailable(f"NATS at {redact(url)} cannot be reached, or does not answer") from exc
+
+
+def _login(url: str) -> ConfigError:
+    return ConfigError(f"NATS refused user or password of {redact(url)}; check them")

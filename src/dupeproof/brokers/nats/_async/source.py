@@ -1,0 +1,120 @@
+# No twin: nats-py is for tasks only.
+"""Messages out of a JetStream stream, through a durable consumer.
+
+A message is acknowledged twice: the server confirms that it has heard us. One in work is kept by signs of life, a third
+of `ack_wait` apart; one that gets none comes again, and the server counts.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
+
+from dupeproof.brokers.base import Ack, Dead, Delivery, Features, Retry, Settled, dead_name
+from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.brokers.nats import wire
+from dupeproof.brokers.nats._async.driver import TIMEOUT, check_url, connect, streams, translated
+
+_SHORTEST = 0.01
+"""Seconds: a request for messages needs some time to be answered."""
+
+
+class AsyncNatsSource:
+    def __init__(self, url: str, subject: str, group: str, *, create: bool, ack_wait: float) -> None:
+        self.features = Features(delays=True, counts=True, keep_alive=ack_wait / 3)
+        self.name = subject
+        self._url = check_url(url)
+        self._durable = wire.plain_name(f"{group}-{subject}")
+        self._create = create
+        self._ack_wait = ack_wait
+        self._client: Any = None
+        self._uncounted: Counter[int] = Counter()
+        """Deliveries for which nobody is to blame, by the message's number: the server counts all."""
+
+    async def open(self, most: int) -> None:  # noqa: ARG002 - nothing is sent ahead
+        with translated(self._url, self.name):
+            self._client = await connect(self._url)
+            self._streams = self._client.jetstream(timeout=TIMEOUT)
+            stream = await self._stream(self.name, create=self._create)
+            try:
+                known = await self._streams.consumer_info(stream, self._durable)
+            except streams.NotFoundError:
+                wanted = ConsumerConfig(
+                    durable_name=self._durable,
+                    ack_policy=AckPolicy.EXPLICIT,
+                    ack_wait=self._ack_wait,
+                    filter_subject=self.name,
+                )
+                known = await self._streams.add_consumer(stream, wanted)
+            # Another consumer of the group may have made it with another time, and that is what counts.
+            self.features = Features(delays=True, counts=True, keep_alive=known.config.ack_wait / 3)
+            self._subscription = await self._streams.pull_subscribe_bind(self._durable, stream)
+
+    async def _stream(self, subject: str, *, create: bool) -> str:
+        try:
+            return str(await self._streams.find_stream_name_by_subject(subject))
+        except streams.NotFoundError:
+            if not create:
+                raise
+        name = wire.plain_name(subject)
+        await self._streams.add_stream(StreamConfig(name=name, subjects=[subject]))
+        return name
+
+    async def poll(self, most: int, seconds: float) -> list[Delivery]:
+        with translated(self._url, self.name):
+            if not self._client.is_connected:
+                raise BrokerUnavailable("NATS closed the connection")
+            if most == 0:
+                await asyncio.sleep(0)
+                return []
+            try:
+                messages = await self._subscription.fetch(most, timeout=max(seconds, _SHORTEST))
+            except TimeoutError:  # the driver raises its own, and in places the plain one
+                return []
+        return [
+            wire.received(message, (self._client, message), self._uncounted[message.metadata.sequence.stream])
+            for message in messages
+        ]
+
+    async def settle(self, settled: Sequence[Settled]) -> None:
+        with translated(self._url, self.name):
+            done = [each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)]
+            for each, verdict in settled:
+                number = each.receipt[1].metadata.sequence.stream
+                if isinstance(verdict, Retry):
+                    self._uncounted[number] += not verdict.counted
+                    await each.receipt[1].nak(delay=verdict.seconds or None)
+                elif isinstance(verdict, Dead):
+                    await self._bury(each, verdict.reason)
+                    done.append(each.receipt[1])
+                if not isinstance(verdict, Retry):
+                    self._uncounted.pop(number, None)
+            await asyncio.gather(*(message.ack_sync(timeout=TIMEOUT) for message in done))
+            await self._client.flush(timeout=round(TIMEOUT))
+
+    async def _bury(self, each: Delivery, reason: str) -> None:
+        """Into a stream of its own, which confirms it, before the original is acknowledged."""
+        subject = dead_name(self.name)
+        await self._stream(subject, create=True)
+        await self._streams.publish(
+            subject, each.message.body, headers=wire.put_aside(each, reason, self.name), timeout=TIMEOUT
+        )
+
+    async def keep(self, deliveries: Sequence[Delivery]) -> None:
+        with translated(self._url, self.name):
+            for each in deliveries:
+                await each.receipt[1].in_progress()
+
+    def holds(self, delivery: Delivery) -> bool:
+        """A message is answered on the connection it came by."""
+        return self._client is not None and delivery.receipt[0] is self._client
+
+    async def record(self, connection: Any, deliveries: Sequence[Delivery]) -> None:
+        """The broker itself knows."""
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None and not client.is_closed:
+            await client.close()

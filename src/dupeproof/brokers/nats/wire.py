@@ -1,0 +1,57 @@
+"""How messages look on NATS: an id that the server knows too, and headers. Pure."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dupeproof.brokers.base import Delivery, dead_headers
+from dupeproof.brokers.errors import NotPublished
+from dupeproof.brokers.ids import delivery
+from dupeproof.keys.messages import from_headers
+from dupeproof.outbox.messages import Message
+
+ID, KEY, TYPE = "Nats-Msg-Id", "dupeproof-key", "dupeproof-type"
+_NAME = re.compile(r"[!-9;-~]+")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def published(message: Message) -> dict[str, str]:
+    return _headers(message.id, message.key, message.type, message.headers)
+
+
+def put_aside(each: Delivery, reason: str, subject: str) -> dict[str, str]:
+    headers = dead_headers(each, " ".join(reason.split()), subject)
+    return _headers(each.sender_id, each.message.key, "", headers)
+
+
+def _headers(ident: str | None, key: str | None, kind: str, others: Mapping[str, str]) -> dict[str, str]:
+    """The driver would quietly change what cannot be in a header, and two ids could become one: refused here."""
+    ours = {name: value for name, value in {ID: ident, KEY: key, TYPE: kind}.items() if value}
+    for name, value in {**others, **ours}.items():
+        if not _NAME.fullmatch(name) or value != value.strip() or "\n" in value or "\r" in value:
+            raise NotPublished(
+                f"{name!r:.60} cannot be a header of NATS: names are of visible ASCII without a colon, "
+                "values have no line breaks and no white space around them",
+                reason="unfit",
+            )
+    return {**others, **ours}
+
+
+def received(message: Any, receipt: Any, uncounted: int) -> Delivery:
+    headers: dict[str, str] = message.headers or {}
+    metadata = message.metadata
+    return delivery(
+        lambda: from_headers(headers, ID, missing="pass"),
+        receipt,
+        body=message.data,
+        headers={name: value for name, value in headers.items() if name not in (ID, KEY, TYPE)},
+        topic=message.subject,
+        key=headers.get(KEY),
+        attempt=metadata.num_delivered - uncounted,
+        redelivered=metadata.num_delivered > 1,
+    )
+
+
+def plain_name(text: str) -> str:
+    """As streams and durable consumers may be called."""
+    return _NOT_IN_NAMES.sub("_", text)

@@ -1,0 +1,119 @@
+"""The options of a consumer, checked when it is made."""
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, TypedDict, get_args
+
+from msgspec import Struct
+
+from dupeproof.brokers.base import UNGUARDED, Handler, Message, Middleware
+from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.core.events import Listener
+from dupeproof.errors import ConfigError
+
+MissingId = Literal["dead", "content", "pass"]
+IdOf = Callable[[Message], str | None]
+
+
+class ConsumeOptions(TypedDict, total=False):
+    """What every broker's `consume` takes beside its own."""
+
+    concurrency: int
+    """How many handlers run at once."""
+    batch: int
+    """With an inbox: how many messages share a transaction at most; nobody waits for a batch to fill."""
+    middleware: Iterable[Middleware]
+    missing_id: MissingId
+    """For a message without an id: put it aside, use the id of its content, or let it through unguarded."""
+    id_of: IdOf
+    """Reads the id from the message, where it is not where the broker has it."""
+    max_attempts: int | None
+    backoff: Duration
+    max_backoff: Duration
+    drain: Duration
+    """How long work under way may take to end after SIGTERM."""
+    events: Iterable[Listener]
+
+
+class Plan(Struct, frozen=True):
+    """The options as the runner works with them; durations in seconds."""
+
+    concurrency: int
+    batch: int
+    middleware: tuple[Middleware, ...]
+    missing_id: MissingId
+    id_of: IdOf | None
+    max_attempts: int | None
+    backoff: float
+    max_backoff: float
+    drain: float
+    listeners: tuple[Listener, ...]
+
+    def delay(self, attempt: int) -> float:
+        """Doubled each time, up to the longest."""
+        return float(min(self.max_backoff, self.backoff * 2.0 ** min(attempt - 1, 60)))
+
+
+def make_plan(
+    *,
+    concurrency: int = 1,
+    batch: int = 100,
+    middleware: Iterable[Middleware] = (),
+    missing_id: MissingId = "dead",
+    id_of: IdOf | None = None,
+    max_attempts: int | None = 10,
+    backoff: Duration = "1s",
+    max_backoff: Duration = "1m",
+    drain: Duration = "20s",
+    events: Iterable[Listener] = (),
+) -> Plan:
+    if missing_id not in get_args(MissingId):
+        raise ConfigError(f"missing_id must be 'dead', 'content' or 'pass'; got {missing_id!r:.40}")
+    return Plan(
+        concurrency=whole(concurrency, "concurrency", 1_000),
+        batch=whole(batch, "batch", 10_000),
+        middleware=tuple(middleware),
+        missing_id=missing_id,
+        id_of=id_of,
+        max_attempts=None if max_attempts is None else whole(max_attempts, "max_attempts", 1_000_000),
+        backoff=milliseconds(backoff, name="backoff") / 1_000,
+        max_backoff=milliseconds(max_backoff, name="max_backoff") / 1_000,
+        drain=milliseconds(drain, name="drain") / 1_000,
+        listeners=tuple(events),
+    )
+
+
+def whole(value: object, name: str, most: int) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
+        return value
+    raise ConfigError(f"{name} must be a whole number from 1 to {most:,}; got {value!r:.40}")
+
+
+def is_async(handler: object) -> bool:
+    """Whether calling it gives a coroutine."""
+    call = getattr(handler, "__call__", None)  # noqa: B004 - to see whether it is a coroutine function
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
+
+
+def check_guard(handler: Handler, inbox: Any, once: Any) -> None:
+    """One of the two, and of the same kind as the handler."""
+    if not callable(handler):
+        raise ConfigError(f"handler must be a function; got a {type(handler).__qualname__}")
+    if once is UNGUARDED and inbox is None:
+        return
+    if (inbox is None) is (once is None):
+        raise ConfigError(
+            "give inbox= (the effect is in its database, in one transaction with the mark) or "
+            "once= (the effect is elsewhere, under a leased claim): one of the two"
+        )
+    guard, method = (once, "run") if inbox is None else (inbox, "first")
+    if not hasattr(guard, method):
+        name = "once= takes a Once or AsyncOnce" if inbox is None else "inbox= takes an Inbox or AsyncInbox"
+        raise ConfigError(f"{name}; got a {type(guard).__qualname__}")
+    if inspect.iscoroutinefunction(getattr(guard, method)) is not is_async(handler):
+        kind = type(guard).__qualname__
+        other = kind.removeprefix("Async") if kind.startswith("Async") else f"Async{kind}"
+        raise ConfigError(
+            f"the handler is {'async' if is_async(handler) else 'not async'}, and {kind} is "
+            f"{'not' if is_async(handler) else 'only for those that are'}; use {other}, or change the handler"
+        )

@@ -1,0 +1,2 @@
+# No twin: aio-pika and pika are two libraries.
+"""RabbitMQ for tasks, by aio-pika."""

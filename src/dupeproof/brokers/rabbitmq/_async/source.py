@@ -1,0 +1,145 @@
+# No twin: aio-pika and pika are two libraries.
+"""Messages out of a RabbitMQ queue."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from dupeproof.brokers.base import RELEASE, Ack, Dead, Delivery, Features, Retry, Settled, dead_name
+from dupeproof.brokers.rabbitmq import texts, wire
+from dupeproof.brokers.rabbitmq._async.driver import (
+    CONNECT_SECONDS,
+    aio_pika,
+    check_url,
+    meaning,
+    theirs,
+    translated,
+)
+
+
+class AsyncRabbitSource:
+    """Acknowledges by hand; messages that are to come again wait in a queue of ours, and return from there."""
+
+    features = Features(delays=True, counts=False)
+
+    def __init__(self, url: str, queue: str, *, create: bool, dead: str | None, prefetch: int | None) -> None:
+        self.name = queue
+        self._url = check_url(url)
+        self._create = create
+        self._dead = dead_name(queue) if dead is None else dead
+        self._prefetch = prefetch
+        self._connection: Any = None
+        self._channel: Any = None
+        self._arrived: deque[Delivery] = deque()
+        self._unsettled: set[int] = set()
+        self._news = asyncio.Event()
+        self._fault: BaseException | None = None
+
+    async def open(self, most: int) -> None:
+        with translated(self._url):
+            self._arrived.clear()
+            self._unsettled.clear()
+            self._fault = None
+            # Not the robust kind, which comes back by itself: what it has delivered would then be settled on a new channel.
+            self._connection = await aio_pika.connect(self._url, timeout=CONNECT_SECONDS)
+            self._connection.close_callbacks.add(self._closed)
+            self._channel = channel = await self._connection.channel(on_return_raises=True)
+            self._side = await self._connection.channel(on_return_raises=True)
+            channel.close_callbacks.add(self._closed)
+            await channel.set_qos(prefetch_count=min(65_535, self._prefetch or most))
+            queue = await channel.declare_queue(self.name, passive=not self._create, durable=True)
+
+            async def arrive(message: Any) -> None:
+                self._unsettled.add(message.delivery_tag)
+                receipt = (channel, message)
+                self._arrived.append(
+                    wire.received(
+                        message,
+                        message.routing_key or "",
+                        message.body,
+                        receipt,
+                        redelivered=message.redelivered,
+                    )
+                )
+                self._news.set()
+
+            await queue.consume(arrive)
+
+    def _closed(self, _: Any, exc: BaseException | None) -> None:
+        if self._fault is None:
+            self._fault = texts.gone("without a reason") if exc is None else exc
+            self._news.set()
+
+    async def poll(self, most: int, seconds: float) -> list[Delivery]:
+        if self._fault is None and seconds > 0 and not self._arrived:
+            self._news.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._news.wait()
+            except TimeoutError:
+                return []
+        elif seconds == 0:
+            await asyncio.sleep(0)
+        if self._fault is not None:
+            raise meaning(self._fault, self._url) from self._fault
+        return [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
+
+    async def settle(self, settled: Sequence[Settled]) -> None:
+        with translated(self._url):
+            acked = [each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)]
+            for each, verdict in settled:
+                if verdict is RELEASE:
+                    self._unsettled.discard(each.receipt[1].delivery_tag)
+                    await each.receipt[1].nack(requeue=True)
+                elif isinstance(verdict, Retry):
+                    name, arguments = wire.delay_queue(self.name, verdict.seconds)
+                    await self._side.declare_queue(name, durable=True, arguments=arguments)
+                    await self._publish(name, wire.retried(each, counted=verdict.counted))
+                    acked.append(each.receipt[1])
+                elif isinstance(verdict, Dead):
+                    await self._side.declare_queue(self._dead, durable=True)
+                    await self._publish(self._dead, wire.put_aside(each, verdict.reason, self.name))
+                    acked.append(each.receipt[1])
+            await self._ack(acked)
+
+    async def _publish(self, queue: str, sent: wire.Sent) -> None:
+        """Returns when the broker has it; only then is the original acknowledged."""
+        message = aio_pika.Message(
+            sent.body,
+            message_id=sent.message_id,
+            headers=sent.headers,
+            delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
+        )
+        await self._side.default_exchange.publish(message, queue, mandatory=True)
+
+    async def _ack(self, messages: list[Any]) -> None:
+        """One frame for all, where nothing older is still in work."""
+        self._unsettled.difference_update(message.delivery_tag for message in messages)
+        if not messages:
+            return
+        last = max(messages, key=lambda message: message.delivery_tag)
+        if min(self._unsettled, default=last.delivery_tag + 1) > last.delivery_tag:
+            await last.ack(multiple=True)
+            return
+        for message in messages:
+            await message.ack()
+
+    async def keep(self, deliveries: Sequence[Delivery]) -> None:
+        """The driver answers the broker's heartbeats."""
+
+    def holds(self, delivery: Delivery) -> bool:
+        """A delivery belongs to its channel; on another its number means something else."""
+        channel = delivery.receipt[0]
+        return self._connection is not None and channel is self._channel and not channel.is_closed
+
+    async def record(self, connection: Any, deliveries: Sequence[Delivery]) -> None:
+        """The broker itself knows."""
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.is_closed:
+            try:
+                await connection.close()
+            except (theirs.AMQPError, OSError, RuntimeError):
+                return  # broken already, which is as good

@@ -1,0 +1,66 @@
+# No twin: pika and aio-pika are two libraries.
+"""pika: how to connect, and what its errors mean."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dupeproof.brokers.errors import NotPublished
+from dupeproof.brokers.rabbitmq import texts
+from dupeproof.brokers.rabbitmq.texts import check_url
+from dupeproof.errors import ConfigError
+from dupeproof.stores.urls import redact
+
+try:
+    import pika
+    import pika.exceptions
+except ModuleNotFoundError as exc:
+    raise ConfigError(texts.NEEDS.format(driver="pika")) from exc
+
+__all__ = ["CONNECT_SECONDS", "parameters", "pika", "translated"]
+CONNECT_SECONDS = 10
+
+
+def parameters(url: str) -> Any:
+    """From a URL; options in it (`?heartbeat=30`) win over ours."""
+    check_url(url)
+    try:
+        found = pika.URLParameters(url)
+    except Exception as exc:
+        raise ConfigError(
+            f"{redact(url)!r} is not an address of RabbitMQ that pika can read: {type(exc).__name__}"
+        ) from exc
+    # Trying again is the runner's matter, which can be told to stop.
+    found.connection_attempts = 1
+    if "socket_timeout" not in url:
+        found.socket_timeout = CONNECT_SECONDS
+    if "blocked_connection_timeout" not in url:
+        found.blocked_connection_timeout = 30
+    return found
+
+
+@contextmanager
+def translated(url: str) -> Iterator[None]:
+    theirs = pika.exceptions
+    try:
+        yield
+    except (theirs.ProbableAuthenticationError, theirs.AuthenticationError) as exc:
+        raise texts.login(url) from exc
+    except theirs.ProbableAccessDeniedError as exc:
+        raise texts.no_access(url, "no such virtual host, or not for this user") from exc
+    except theirs.ChannelClosedByBroker as exc:
+        raise texts.channel_closed(exc.reply_code, exc.reply_text) from exc
+    except theirs.ConnectionBlockedTimeout as exc:
+        raise texts.gone(texts.BLOCKED) from exc
+    except (theirs.UnroutableError, theirs.NackError) as exc:
+        raise NotPublished(
+            "the broker would not take a message back into a queue of ours", reason="refused"
+        ) from exc
+    except theirs.ConnectionClosedByBroker as exc:
+        if exc.reply_code in (403, 530):
+            raise texts.no_access(url, exc.reply_text) from exc
+        raise texts.gone(exc.reply_text) from exc
+    except theirs.AMQPConnectionError as exc:
+        raise texts.unreachable(url) from exc
+    except (theirs.AMQPError, OSError) as exc:
+        raise texts.gone(type(exc).__name__) from exc

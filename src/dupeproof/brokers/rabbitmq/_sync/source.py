@@ -1,0 +1,118 @@
+# No twin: pika and aio-pika are two libraries.
+"""Messages out of a RabbitMQ queue. One thread owns the connection: pika is not made for more."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from dupeproof.brokers.base import RELEASE, Ack, Dead, Delivery, Features, Retry, Settled, dead_name
+from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.brokers.rabbitmq import wire
+from dupeproof.brokers.rabbitmq._sync.driver import parameters, pika, translated
+
+
+class RabbitSource:
+    """Acknowledges by hand; messages that are to come again wait in a queue of ours, and return from there."""
+
+    features = Features(delays=True, counts=False)
+
+    def __init__(self, url: str, queue: str, *, create: bool, dead: str | None, prefetch: int | None) -> None:
+        self.name = queue
+        self._url = url
+        self._create = create
+        self._dead = dead_name(queue) if dead is None else dead
+        self._prefetch = prefetch
+        self._parameters = parameters(url)
+        self._connection: Any = None
+        self._arrived: deque[Delivery] = deque()
+        self._unsettled: set[int] = set()
+        self._cancelled = False
+
+    def open(self, most: int) -> None:
+        with translated(self._url):
+            self._connection = pika.BlockingConnection(self._parameters)
+            self._channel = self._connection.channel()
+            self._side = self._connection.channel()
+            self._side.confirm_delivery()
+            self._arrived.clear()
+            self._unsettled.clear()
+            self._cancelled = False
+            self._channel.queue_declare(self.name, passive=not self._create, durable=True)
+            self._channel.basic_qos(prefetch_count=min(65_535, self._prefetch or most))
+            self._channel.add_on_cancel_callback(self._cancel)
+            self._channel.basic_consume(self.name, self._arrive)
+
+    def _arrive(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
+        self._unsettled.add(method.delivery_tag)
+        receipt = (channel, method.delivery_tag)
+        self._arrived.append(
+            wire.received(properties, method.routing_key, body, receipt, redelivered=method.redelivered)
+        )
+
+    def _cancel(self, _: Any) -> None:
+        self._cancelled = True
+
+    def poll(self, most: int, seconds: float) -> list[Delivery]:
+        with translated(self._url):
+            self._connection.process_data_events(time_limit=0 if self._arrived and most else seconds)
+            for channel in (self._channel, self._side):
+                if channel.is_closed:  # which pika tells nobody who does not use it
+                    raise channel._closing_reason  # noqa: SLF001 - and keeps to itself why
+        if self._cancelled:
+            raise BrokerUnavailable(
+                f"the queue {self.name!r} was deleted or moved while it was consumed from"
+            )
+        return [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
+
+    def settle(self, settled: Sequence[Settled]) -> None:
+        with translated(self._url):
+            acked = [each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)]
+            for each, verdict in settled:
+                if verdict is RELEASE:
+                    self._unsettled.discard(each.receipt[1])
+                    self._channel.basic_nack(each.receipt[1], requeue=True)
+                elif isinstance(verdict, Retry):
+                    name, arguments = wire.delay_queue(self.name, verdict.seconds)
+                    self._side.queue_declare(name, durable=True, arguments=arguments)
+                    self._publish(name, wire.retried(each, counted=verdict.counted))
+                    acked.append(each.receipt[1])
+                elif isinstance(verdict, Dead):
+                    self._side.queue_declare(self._dead, durable=True)
+                    self._publish(self._dead, wire.put_aside(each, verdict.reason, self.name))
+                    acked.append(each.receipt[1])
+            self._ack(acked)
+
+    def _publish(self, queue: str, sent: wire.Sent) -> None:
+        """Returns when the broker has it; only then is the original acknowledged."""
+        properties = pika.BasicProperties(
+            message_id=sent.message_id, headers=sent.headers, delivery_mode=wire.PERSISTENT
+        )
+        self._side.basic_publish("", queue, sent.body, properties, mandatory=True)
+
+    def _ack(self, tags: list[int]) -> None:
+        """One frame for all, where nothing older is still in work."""
+        self._unsettled.difference_update(tags)
+        if tags and min(self._unsettled, default=max(tags) + 1) > max(tags):
+            self._channel.basic_ack(max(tags), multiple=True)
+            return
+        for tag in tags:
+            self._channel.basic_ack(tag)
+
+    def keep(self, deliveries: Sequence[Delivery]) -> None:
+        """Polling answers the broker's heartbeats."""
+
+    def holds(self, delivery: Delivery) -> bool:
+        """A delivery belongs to its channel; on another its number means something else."""
+        channel = delivery.receipt[0]
+        return self._connection is not None and channel is self._channel and channel.is_open
+
+    def record(self, connection: Any, deliveries: Sequence[Delivery]) -> None:
+        """The broker itself knows."""
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.is_open:
+            try:
+                connection.close()
+            except pika.exceptions.AMQPError:
+                return  # broken already, which is as good

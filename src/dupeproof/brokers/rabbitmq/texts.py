@@ -1,0 +1,77 @@
+"""What RabbitMQ's refusals mean, in words that say what to do."""
+
+from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
+from dupeproof.errors import ConfigError, DupeproofError
+from dupeproof.stores.urls import redact
+
+NEEDS = 'amqp:// needs {driver}, which is not installed; run: pip install "dupeproof[rabbitmq]"'
+BLOCKED = "the broker takes no messages now, because its memory or disk is nearly full; see its alarms"
+
+
+def check_url(url: str) -> str:
+    if url.partition("://")[0] not in ("amqp", "amqps"):
+        raise ConfigError(f"{redact(url)!r} is not an address of RabbitMQ; write amqp://user:password@host/")
+    return url
+
+
+def unroutable(topic: str, exchange: str) -> NotPublished:
+    where = (
+        f"exchange {exchange!r} has no queue bound for {topic!r}"
+        if exchange
+        else f"there is no queue {topic!r}"
+    )
+    return NotPublished(f"{where}; declare and bind it first", reason="unroutable")
+
+
+def refused(topic: str) -> NotPublished:
+    return NotPublished(
+        f"the broker refused a message for {topic!r}: a queue it goes to is full and rejects more (x-overflow), or the "
+        "broker failed; its log tells",
+        reason="refused",
+    )
+
+
+def unconfirmed(seconds: float) -> BrokerUnavailable:
+    return BrokerUnavailable(
+        f"the broker confirmed nothing for {seconds:g} s; it may be blocked or overloaded"
+    )
+
+
+def login(url: str) -> ConfigError:
+    return ConfigError(
+        f"RabbitMQ refused user or password of {redact(url)}; check them, and that the user may log in"
+    )
+
+
+def no_access(url: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"RabbitMQ refused access to {redact(url)}: {why}; check the virtual host and permissions"
+    )
+
+
+def unreachable(url: str) -> BrokerUnavailable:
+    return BrokerUnavailable(f"RabbitMQ at {redact(url)} cannot be reached")
+
+
+def gone(why: str) -> BrokerUnavailable:
+    return BrokerUnavailable(f"RabbitMQ closed the connection: {why}")
+
+
+def channel_closed(code: int, text: str) -> DupeproofError:
+    """The broker closes a channel to say no."""
+    if code == 404:
+        return ConfigError(f"{_shown(text)}; declare it first, or consume with create=True")
+    if code == 403:
+        return ConfigError(f"{_shown(text)}; the user needs a permission for it")
+    if code == 406 and "timed out" in text:
+        return BrokerUnavailable(
+            "RabbitMQ took its messages back, because one of them was in work for longer than its consumer_timeout; "
+            "they come again. Raise consumer_timeout in rabbitmq.conf above the longest run of your handler"
+        )
+    if code in (405, 406):
+        return ConfigError(f"{_shown(text)}; another consumer or declaration is in the way")
+    return gone(_shown(text))
+
+
+def _shown(text: str) -> str:
+    return " ".join(text.split())[:300]

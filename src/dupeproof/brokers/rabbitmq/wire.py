@@ -1,0 +1,100 @@
+"""How messages look on RabbitMQ, and the names of the queues beside a queue. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dupeproof.brokers.base import Delivery, dead_headers
+from dupeproof.brokers.ids import delivery
+from dupeproof.keys.messages import from_amqp
+from dupeproof.outbox import messages
+
+KEY, ATTEMPT, TOPIC, LONG_ID = "dupeproof-key", "dupeproof-attempt", "dupeproof-topic", "dupeproof-id"
+_OURS = {KEY, ATTEMPT, TOPIC, LONG_ID}
+_SHORT = 255
+"""Bytes that a message_id can have."""
+_EXPIRES = 60_000
+PERSISTENT = 2
+
+
+class Sent:
+    """A message in the words of AMQP; a driver makes its own object of it."""
+
+    __slots__ = ("body", "headers", "message_id", "type")
+
+    def __init__(
+        self, ident: str | None, body: bytes, headers: dict[str, Any], kind: str | None = None
+    ) -> None:
+        short = ident is not None and len(ident.encode()) <= _SHORT
+        self.message_id = ident if short else None
+        self.headers = headers if short or ident is None else {**headers, LONG_ID: ident}
+        self.body = body
+        self.type = kind or None
+
+
+def published(message: messages.Message) -> Sent:
+    key = {} if message.key is None else {KEY: message.key}
+    return Sent(message.id, message.payload, {**message.headers, **key}, message.type)
+
+
+def retried(each: Delivery, *, counted: bool) -> Sent:
+    """To come again by way of a queue where it waits."""
+    message = each.message
+    ours = {ATTEMPT: message.attempt + counted, TOPIC: message.topic}
+    key = {} if message.key is None else {KEY: message.key}
+    return Sent(each.sender_id, message.body, {**message.headers, **ours, **key})
+
+
+def put_aside(each: Delivery, reason: str, queue: str) -> Sent:
+    message = each.message
+    key = {} if message.key is None else {KEY: message.key}
+    return Sent(each.sender_id, message.body, {**dead_headers(each, reason, queue), **key})
+
+
+def received(properties: Any, routing_key: str, body: bytes, receipt: Any, *, redelivered: bool) -> Delivery:
+    """`properties` are those of either driver: both name the fields as AMQP does."""
+    headers: Mapping[str, Any] = properties.headers or {}
+    key = headers.get(KEY)
+    return delivery(
+        lambda: from_amqp(properties, header=LONG_ID, missing="pass"),
+        receipt,
+        body=body,
+        headers=_texts(headers),
+        topic=_text(headers.get(TOPIC, routing_key)),
+        key=None if key is None else _text(key),
+        # A quorum queue counts how often a message came back; a classic one does not.
+        attempt=_number(headers.get(ATTEMPT), 1) + _number(headers.get("x-delivery-count"), 0),
+        redelivered=redelivered,
+    )
+
+
+def _texts(headers: Mapping[str, Any]) -> dict[str, str]:
+    """Without ours, and without what the broker adds on the way."""
+    plain = (str, bytes, int, float)
+    return {
+        name: _text(value)
+        for name, value in headers.items()
+        if name not in _OURS and not name.startswith("x-") and isinstance(value, plain)
+    }
+
+
+def _text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _number(value: object, otherwise: int) -> int:
+    return value if isinstance(value, int) else otherwise
+
+
+def delay_queue(queue: str, seconds: float) -> tuple[str, dict[str, Any]]:
+    """Where a message waits that long before it comes back: one queue per delay, gone when it is not used.
+
+    A queue that expires takes its messages along. This one is declared anew before each message, and outlives it.
+    """
+    wait = max(1, round(seconds * 1_000))
+    arguments = {
+        "x-message-ttl": wait,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": queue,
+        "x-expires": wait + _EXPIRES,
+    }
+    return f"{queue}.retry.{wait}", arguments

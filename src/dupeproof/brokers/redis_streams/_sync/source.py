@@ -1,0 +1,129 @@
+# Written by tools/twins.py from src/dupeproof/brokers/redis_streams/_async/source.py; change that file instead.
+"""Messages out of a stream, through a consumer group.
+
+An entry belongs to the consumer it was delivered to until it is acknowledged, or until nobody gave a sign of life for it
+for `takeover`: then any other consumer of the group takes it. An entry that is to come again is made that much older than
+it is, so that its time to be taken comes after the delay. To acknowledge late, after another has taken over, is
+harmless: it is done only after the effect is committed, whoever committed it.
+"""
+
+import time
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+import redis
+
+from dupeproof.brokers.base import Ack, Dead, Delivery, Features, Retry, Settled, dead_name
+from dupeproof.brokers.redis_streams import wire
+from dupeproof.brokers.redis_streams.driver import OPTIONS, check_url, theirs, translated
+from dupeproof.core.events import logger
+from dupeproof.core.tokens import new_token
+
+_KEEP = files("dupeproof.brokers.redis_streams").joinpath("keep.lua").read_text()
+_LOOKS = 10
+"""How often in the time of a takeover one looks for entries to take; at least twice a second."""
+
+
+class RedisStreamSource:
+    def __init__(self, url: str, stream: str, group: str, *, create: bool, takeover: float) -> None:
+        self.features = Features(delays=True, counts=True, keep_alive=takeover / 3)
+        self.name = stream
+        self.trimmed = 0
+        """Entries that were removed from the stream before they were done."""
+        self._url = check_url(url)
+        self._group = group
+        self._create = create
+        self._takeover = round(takeover * 1_000)
+        self._me = new_token().hex()
+        self._client: Any = None
+        self._look_at = 0.0
+
+    def open(self, most: int) -> None:  # noqa: ARG002 - nothing is sent ahead
+        with translated(self._url, self.name):
+            self._client = redis.Redis.from_url(self._url, **OPTIONS)
+            self._keep = self._client.register_script(_KEEP)
+            try:
+                self._client.xgroup_create(self.name, self._group, id="0", mkstream=self._create)
+            except theirs.ResponseError as exc:
+                if "BUSYGROUP" not in str(exc):
+                    raise
+
+    def poll(self, most: int, seconds: float) -> list[Delivery]:
+        if most == 0:
+            return []
+        with translated(self._url, self.name):
+            taken = self._taken(most) if time.monotonic() >= self._look_at else []
+            if len(taken) == most:
+                return taken
+            wait = min(seconds, max(0.0, self._look_at - time.monotonic()))
+            answer = self._client.xreadgroup(
+                self._group,
+                self._me,
+                {self.name: ">"},
+                count=most - len(taken),
+                block=max(1, round(wait * 1_000)) if wait > 0 and not taken else None,
+            )
+        entries = answer[0][1] if answer else []
+        return taken + [wire.received(self.name, entry, fields, attempt=1) for entry, fields in entries]
+
+    def _taken(self, most: int) -> list[Delivery]:
+        """What others left, and what was to come again."""
+        _, entries, gone = self._client.xautoclaim(
+            self.name, self._group, self._me, self._takeover, "0-0", count=most
+        )
+        if gone:
+            self.trimmed += len(gone)
+            logger.error(
+                "%d entries of %s were trimmed from the stream before they were done, and are lost; "
+                "trim it less, or consume faster",
+                len(gone),
+                self.name,
+            )
+        if len(entries) < most:
+            self._look_at = time.monotonic() + min(0.5, self._takeover / 1_000 / _LOOKS)
+        if not entries:
+            return []
+        counts = {
+            row["message_id"]: row["times_delivered"]
+            for row in self._client.xpending_range(
+                self.name, self._group, entries[0][0], entries[-1][0], 100_000, self._me
+            )
+        }
+        return [
+            wire.received(self.name, entry, fields, attempt=counts.get(entry, 1)) for entry, fields in entries
+        ]
+
+    def settle(self, settled: Sequence[Settled]) -> None:
+        again: list[Any] = []
+        with translated(self._url, self.name):
+            with self._client.pipeline(transaction=True) as pipe:
+                for each, verdict in settled:
+                    if isinstance(verdict, Retry):
+                        delay = min(self._takeover, round(verdict.seconds * 1_000))
+                        attempt = each.message.attempt - (not verdict.counted)
+                        again += [each.receipt, self._takeover - delay, attempt]
+                    if isinstance(verdict, Dead):
+                        fields: Any = wire.put_aside(each, verdict.reason, self.name)
+                        pipe.xadd(dead_name(self.name), fields)
+                    if isinstance(verdict, Ack | Dead):
+                        pipe.xack(self.name, self._group, each.receipt)
+                pipe.execute()
+            if again:
+                self._keep(keys=[self.name], args=[self._group, self._me, *again])
+
+    def keep(self, deliveries: Sequence[Delivery]) -> None:
+        args = [part for each in deliveries for part in (each.receipt, 0, -1)]
+        with translated(self._url, self.name):
+            self._keep(keys=[self.name], args=[self._group, self._me, *args])
+
+    def holds(self, delivery: Delivery) -> bool:  # noqa: ARG002 - see above: late is harmless
+        return self._client is not None
+
+    def record(self, connection: Any, deliveries: Sequence[Delivery]) -> None:
+        """The broker itself knows."""
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()

@@ -1,0 +1,58 @@
+"""How messages look in a stream: fields of one entry. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from dupeproof.brokers.base import Delivery, dead_headers
+from dupeproof.brokers.ids import delivery
+from dupeproof.keys.messages import from_headers
+from dupeproof.outbox.messages import Message
+
+Fields = dict[str, str | bytes]
+_OURS = {"id", "body", "key", "type", "headers"}
+
+
+def published(message: Message) -> Fields:
+    return _fields(message.id, message.payload, message.key, message.type, message.headers)
+
+
+def put_aside(each: Delivery, reason: str, stream: str) -> Fields:
+    message = each.message
+    return _fields(each.sender_id, message.body, message.key, "", dead_headers(each, reason, stream))
+
+
+def _fields(ident: str | None, body: bytes, key: str | None, kind: str, headers: Mapping[str, str]) -> Fields:
+    fields: Fields = {"body": body}
+    for name, value in {"id": ident, "key": key, "type": kind}.items():
+        if value:
+            fields[name] = value
+    if headers:
+        fields["headers"] = msgspec.json.encode(headers)
+    return fields
+
+
+def received(stream: str, entry: bytes, fields: Mapping[bytes, bytes], *, attempt: int) -> Delivery:
+    """Ours, or an entry of someone else: then all its fields are headers, and the one called `body` is the body."""
+    texts = {name.decode(errors="replace"): value for name, value in fields.items()}
+    key = texts.get("key")
+    return delivery(
+        lambda: from_headers({"id": texts.get("id")}, "id", missing="pass"),
+        entry,
+        body=texts.get("body", b""),
+        headers=_headers(texts),
+        topic=stream,
+        key=None if key is None else key.decode(errors="replace"),
+        attempt=attempt,
+        redelivered=attempt > 1,
+    )
+
+
+def _headers(fields: Mapping[str, bytes]) -> dict[str, str]:
+    try:
+        stored: Any = msgspec.json.decode(fields.get("headers", b"{}"), type=dict[str, str])
+    except msgspec.DecodeError:
+        stored = {"headers": fields["headers"].decode(errors="replace")}
+    others = {name: value.decode(errors="replace") for name, value in fields.items() if name not in _OURS}
+    return {**others, **stored}

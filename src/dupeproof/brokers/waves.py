@@ -1,0 +1,47 @@
+"""Publish many at a time, and yet no message after one with its key that failed. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from dupeproof.outbox.failures import HeldBack
+from dupeproof.outbox.messages import Message
+
+Result = BaseException | None
+
+
+class Waves:
+    """A wave holds at most one message of each key; the next one only what may follow the results of the last."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._left = list(enumerate(messages))
+        self._results: list[Result] = [HeldBack() for _ in messages]
+        self._wave: list[tuple[int, Message]] = []
+        self._stuck: set[str] = set()
+
+    def __iter__(self) -> Iterator[list[Message]]:
+        while self._left:
+            seen: set[str] = set()
+            wave, later = [], []
+            for place, message in self._left:
+                if message.key in self._stuck:
+                    continue
+                if message.key is not None and message.key in seen:
+                    later.append((place, message))
+                else:
+                    wave.append((place, message))
+                    if message.key is not None:
+                        seen.add(message.key)
+            self._wave, self._left = wave, later
+            if wave:
+                yield [message for _, message in wave]
+
+    def answer(self, results: Sequence[Result]) -> None:
+        """What became of the messages of the last wave."""
+        for (place, message), result in zip(self._wave, results, strict=True):
+            self._results[place] = result
+            if result is not None and message.key is not None:
+                self._stuck.add(message.key)
+
+    @property
+    def results(self) -> list[Result]:
+        """For each message None, an error, or that it was held back."""
+        return self._results

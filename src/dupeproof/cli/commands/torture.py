@@ -1,0 +1,105 @@
+"""`dupeproof torture`: kill, freeze and restart a pipeline, then count its effects."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dupeproof.cli.output import complain, err, say, say_json, say_pairs
+from dupeproof.cli.target import AsJson
+from dupeproof.cli.torture import report
+from dupeproof.cli.torture.running import Now, Outcome, Request, torture
+from dupeproof.cli.torture.stage import BROKERS
+
+
+def torture_command(
+    broker: Annotated[
+        str, typer.Option(metavar="|".join(BROKERS), help="What carries the messages.")
+    ] = "memory",
+    messages: Annotated[int, typer.Option(min=10, max=10_000_000, help="How many.")] = 2_000,
+    kills: Annotated[
+        int, typer.Option(min=0, max=10_000, help="How often a consumer is ended with kill -9.")
+    ] = 20,
+    seed: Annotated[int, typer.Option(help="Chooses what goes wrong, and when.")] = 1,
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="A broker you have; it is not restarted. Else one is started."),
+    ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="A database you have; it is not restarted. Else one is started."),
+    ] = None,
+    handler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION", help="Your own handler(message), which has .id, .body and .headers."
+        ),
+    ] = None,
+    check: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="Returns how many effects each message id has had."),
+    ] = None,
+    folder: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", file_okay=False, help="Where to put the page and the JSON."),
+    ] = Path("out"),
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Send messages through a pipeline whose consumers are killed and frozen, and whose servers are restarted; then count.
+
+    Without --handler it is the inbox that is tortured: every message must have its effect once, and those of a key in their
+    order. With it, every delivery is handed to your function, duplicates too, and --check tells what became of them.
+
+    Exit code 1 if an effect is missing, doubled or out of order. The same seed does the same things at the same places; what
+    the machine makes of it may differ.
+    """
+    request = Request(
+        broker=broker,
+        messages=messages,
+        kills=kills,
+        seed=seed,
+        url=url,
+        database=database,
+        handler=handler,
+        check=check,
+    )
+    raise typer.Exit(conclude(_run(request), folder, as_json=as_json))
+
+
+def conclude(outcome: Outcome, folder: Path, *, as_json: bool) -> int:
+    """Show and save what came out; the exit code."""
+    folder.mkdir(parents=True, exist_ok=True)
+    page, data = folder / "torture.html", folder / "torture.json"
+    report.write(outcome, page)
+    data.write_bytes(msgspec.json.encode(report.facts(outcome)))
+    if as_json:
+        say_json(report.facts(outcome) | {"page": str(page)})
+    else:
+        say(report.headline(outcome))
+        say_pairs(report.pairs(outcome))
+        say(f"\nThe page: {page}\nThe data: {data}")
+    for line in report.violations(outcome):
+        complain(line)
+    return 0 if outcome.is_exact else 1
+
+
+def _run(request: Request) -> Outcome:
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[faults]} faults · {task.fields[duplicates]} duplicates removed"),
+        TimeElapsedColumn(),
+        TextColumn("[dim]{task.fields[doing]}"),
+    )
+    with Progress(*columns, console=err) as bars:
+        task = bars.add_task("", total=request.messages, faults=0, duplicates=0, doing="starting")
+
+        def watch(now: Now) -> None:
+            bars.update(
+                task, completed=now.effects, faults=now.faults, duplicates=now.duplicates, doing=now.doing
+            )
+
+        return torture(request, watch)

@@ -1,0 +1,154 @@
+"""A broker for those who have none: messages go to each consumer through a pipe, and come again when it dies.
+
+A key belongs to one consumer, and what a dead one had not acknowledged is the first that its successor gets: so the order
+of a key is kept, as by a partition.
+"""
+
+import contextlib
+import json
+import os
+import select
+import sys
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import IO, Any
+from zlib import crc32
+
+from dupeproof.brokers.base import Ack, Delivery, Features, Message, Settled
+from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.outbox.messages import Message as Outgoing
+
+IN_FLIGHT = 200
+
+
+class Pipe:
+    """The coordinator's end: what waits for one consumer, and what is with it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[dict[str, Any]] = deque()
+        self._with_it: dict[int, dict[str, Any]] = {}
+        self._number = 0
+        self._stdin: IO[bytes] | None = None
+
+    def put(self, messages: Sequence[dict[str, Any]]) -> None:
+        with self._lock:
+            self._waiting.extend(messages)
+        self._pump()
+
+    def attach(self, stdin: IO[bytes]) -> None:
+        """A new consumer: all that its predecessor left comes first, in its order."""
+        with self._lock:
+            self._waiting.extendleft(reversed([*self._with_it.values()]))
+            self._with_it.clear()
+            self._stdin = stdin
+        self._pump()
+
+    def detach(self) -> None:
+        with self._lock:
+            self._stdin = None
+
+    def acknowledge(self, numbers: Sequence[int]) -> None:
+        with self._lock:
+            for number in numbers:
+                self._with_it.pop(number, None)
+        self._pump()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._waiting and not self._with_it
+
+    def _pump(self) -> None:
+        with self._lock:
+            lines = []
+            while self._stdin is not None and self._waiting and len(self._with_it) < IN_FLIGHT:
+                message = self._waiting.popleft()
+                self._number += 1
+                self._with_it[self._number] = message
+                lines.append(json.dumps(message | {"number": self._number}).encode() + b"\n")
+            if lines and self._stdin is not None:
+                with contextlib.suppress(OSError):  # it is dead: its successor gets them
+                    self._stdin.write(b"".join(lines))
+                    self._stdin.flush()
+
+
+class PipeBroker:
+    """Publishes to the pipes of all consumers, by key."""
+
+    def __init__(self, consumers: int) -> None:
+        self.pipes = [Pipe() for _ in range(consumers)]
+
+    def publish(self, messages: Sequence[Outgoing]) -> list[Exception | None]:
+        for place, pipe in enumerate(self.pipes):
+            pipe.put(
+                [
+                    {"id": each.id, "key": each.key, "body": each.payload.decode(), "topic": each.topic}
+                    for each in messages
+                    if crc32((each.key or each.id).encode()) % len(self.pipes) == place
+                ]
+            )
+        return [None] * len(messages)
+
+    def close(self) -> None:
+        """The consumers are ended by those who started them."""
+
+
+class PipeSource:
+    """The consumer's end."""
+
+    features = Features(delays=False, counts=False, survives=False)
+    name = "pipe"
+
+    def __init__(self) -> None:
+        self._left = b""
+
+    def open(self, most: int) -> None:
+        """The pipe is there from the beginning."""
+
+    def poll(self, most: int, seconds: float) -> list[Delivery]:
+        if b"\n" not in self._left:
+            ready, _, _ = select.select([sys.stdin], [], [], seconds)
+            if not ready:
+                return []
+            data = os.read(sys.stdin.fileno(), 65_536)
+            if not data:
+                raise BrokerUnavailable("the coordinator is gone")
+            self._left += data
+        *lines, self._left = self._left.split(b"\n")
+        taken, rest = lines[:most], lines[most:]
+        self._left = b"\n".join([*rest, self._left])
+        return [_delivery(json.loads(line)) for line in taken]
+
+    def settle(self, settled: Sequence[Settled]) -> None:
+        numbers = [delivery.receipt for delivery, verdict in settled if isinstance(verdict, Ack)]
+        say({"acknowledged": numbers})
+
+    def keep(self, deliveries: Sequence[Delivery]) -> None:
+        """Nobody asks for a sign of life."""
+
+    def holds(self, _: Delivery) -> bool:
+        return True
+
+    def record(self, connection: Any, deliveries: Sequence[Delivery]) -> None:
+        """The coordinator knows how far we are."""
+
+    def close(self) -> None:
+        """It ends with the process."""
+
+
+_saying = threading.Lock()
+
+
+def say(line: dict[str, Any]) -> None:
+    """One line to the coordinator."""
+    with _saying:
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+
+def _delivery(fields: dict[str, Any]) -> Delivery:
+    message = Message(
+        id=fields["id"], body=fields["body"].encode(), headers={}, topic=fields["topic"], key=fields["key"]
+    )
+    return Delivery(message, fields["number"], lane=message.key)

@@ -1,0 +1,126 @@
+"""What came out, in words, as a page and for programs."""
+
+import statistics
+from collections import Counter
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dupeproof.cli.page import html_table, write_page
+from dupeproof.cli.torture.running import Outcome
+
+_SHOWN = 10
+
+
+def headline(outcome: Outcome) -> str:
+    request = outcome.request
+    where = f"{request.broker}{f' ({request.handler})' if request.handler else ''}"
+    verdict = (
+        "every message had its effect once" if outcome.is_exact else "NOT every message had its effect once"
+    )
+    return f"{request.messages:,} messages through {where}, {len(outcome.faults):,} faults: {verdict}"
+
+
+def pairs(outcome: Outcome) -> dict[str, object]:
+    found, times = outcome.audit, recoveries(outcome)
+    inflicted = Counter(str(each.fault) for each in outcome.faults)
+    shown: dict[str, object] = {
+        "published": f"{outcome.published:,}, {outcome.published - outcome.request.messages:,} of them twice",
+        "sent again, not confirmed": outcome.sent_again,
+        **inflicted,
+        "duplicates delivered and removed": f"{outcome.tally.get('duplicates', 0):,} or more",
+        "lost": len(found.lost),
+        "doubled": len(found.doubled),
+        "out of order": len(found.out_of_order)
+        if outcome.order_checked
+        else "not promised here, not checked",
+    }
+    if found.strangers:
+        shown["of messages nobody published"] = len(found.strangers)
+    if times:
+        shown["next effect after a fault"] = f"{statistics.median(times):.1f} s, at most {max(times):.1f} s"
+    shown["time"] = f"{outcome.seconds:.0f} s"
+    return shown
+
+
+def recoveries(outcome: Outcome) -> list[float]:
+    return [each.recovered for each in outcome.faults if each.recovered is not None]
+
+
+def violations(outcome: Outcome) -> list[str]:
+    found = outcome.audit
+    lines = [
+        f"{len(part):,} messages {what}: {', '.join(list(part)[:_SHOWN])}{' …' if len(part) > _SHOWN else ''}"
+        for part, what in (
+            (found.lost, "had no effect"),
+            (found.doubled, "had more than one effect"),
+            (found.out_of_order, "had their effect before one that came earlier with their key"),
+            (found.strangers, "had an effect and were never published"),
+        )
+        if part
+    ]
+    if outcome.gave_up:
+        lines.append("it came to a stop: no effect for a long time, although there was work")
+    if lines:
+        lines.append(f"again with the same faults in the same places: {command(outcome)}")
+    return lines
+
+
+def command(outcome: Outcome) -> str:
+    request = outcome.request
+    parts = [
+        f"dupeproof torture --broker {request.broker} --messages {request.messages} --kills {request.kills}",
+        f"--seed {request.seed}",
+    ]
+    if request.handler is not None:
+        parts.append(f"--handler {request.handler} --check {request.check}")
+    return " ".join(parts)
+
+
+def facts(outcome: Outcome) -> dict[str, Any]:
+    """Without the URLs: they may hold passwords."""
+    plain: dict[str, Any] = msgspec.to_builtins(outcome)
+    plain["request"].pop("url")
+    plain["request"].pop("database")
+    return {
+        "exact": outcome.is_exact,
+        "kills": sum(each.fault.name == "KILL" for each in outcome.faults),
+        "lost": len(outcome.audit.lost),
+        "doubled": len(outcome.audit.doubled),
+        "out_of_order": len(outcome.audit.out_of_order) if outcome.order_checked else None,
+        "duplicates_removed": outcome.tally.get("duplicates", 0),
+        "reproduce": command(outcome),
+        **plain,
+    }
+
+
+def write(outcome: Outcome, path: Path) -> None:
+    rows = [
+        (name, f"{value:,}" if isinstance(value, int) else str(value))
+        for name, value in pairs(outcome).items()
+    ]
+    happened = [
+        (
+            f"{each.after:.1f} s",
+            str(each.fault),
+            f"{each.effects:,}",
+            "" if each.recovered is None else f"{each.recovered:.2f} s",
+        )
+        for each in outcome.faults
+    ]
+    wrong = "".join(f"<p class=wrong>{escape(line)}</p>" for line in violations(outcome))
+    body = (
+        f"<h1>{escape(headline(outcome))}</h1>{wrong}{html_table(('', ''), rows, left=(0, 1))}"
+        f"<h2>What was done to it</h2>"
+        f"{html_table(('after', 'fault', 'effects by then', 'next effect after'), happened, left=(1,))}"
+    )
+    versions = "".join(f", {name} {version}" for name, version in outcome.versions.items())
+    write_page(
+        path,
+        title="dupeproof torture",
+        body=body,
+        style="  .wrong { color: #c92a2a; font-weight: 600; }\n",
+        made=f"{versions}; {command(outcome)}",
+    )

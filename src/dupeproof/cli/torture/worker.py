@@ -1,0 +1,87 @@
+"""A consumer as a process of its own, to be killed: `python -m dupeproof.cli.torture.worker CONFIG`."""
+
+import json
+import sys
+import threading
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, to_builtins
+
+from dupeproof import Inbox
+from dupeproof.brokers._sync.consumer import Consumer
+from dupeproof.brokers.base import UNGUARDED
+from dupeproof.cli.torture.ledger import Ledger
+from dupeproof.cli.torture.pipes import PipeSource, say
+from dupeproof.errors import ConfigError
+
+GROUP = "torture"
+_TELL_SECONDS = 0.1
+
+
+class Config(Struct, frozen=True):
+    module: str | None
+    """Of the broker; None for a pipe."""
+    url: str
+    queue: str
+    database: str
+    handler: str | None
+    """Of the user, as module:function."""
+    options: dict[str, Any]
+
+
+def load(name: str, what: str) -> Any:
+    """What `module:function` names, found from the working folder."""
+    module, colon, function = name.partition(":")
+    if not colon or not module or not function:
+        raise ConfigError(f"{what} takes module:function, such as myapp:handle; got {name!r}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = getattr(import_module(module), function)
+    except ModuleNotFoundError as exc:
+        if exc.name is None or not module.startswith(exc.name):
+            raise
+        raise ConfigError(f"{what}: there is no module {module} in {here}") from exc
+    except AttributeError as exc:
+        raise ConfigError(f"{what}: {module} has no {function}") from exc
+    if not callable(found):
+        raise ConfigError(f"{what}: {name} is not a function")
+    return found
+
+
+def main(text: str) -> None:
+    config = Config(**json.loads(text))
+    consumer = _consumer(config)
+    threading.Thread(target=_tell, args=(consumer,), daemon=True).start()
+    say({"ready": True})
+    consumer.run()
+
+
+def _consumer(config: Config) -> Any:
+    if config.handler is None:
+        handler: Any = Ledger(config.database).write
+        guard: dict[str, Any] = {"inbox": Inbox(GROUP, window="1d", database=config.database)}
+    else:
+        handler, guard = load(config.handler, "--handler"), {"once": UNGUARDED}
+    if config.module is None:
+        return Consumer(PipeSource(), handler, group=GROUP, **guard, **config.options)
+    return import_module(config.module).consumer(config.url, config.queue, handler, **guard, **config.options)
+
+
+def _tell(consumer: Any) -> None:
+    """What it has done so far, now and then."""
+    told = None
+    while True:
+        now = to_builtins(consumer.tally)
+        if now != told:
+            say({"tally": now})
+            told = now
+        time.sleep(_TELL_SECONDS)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

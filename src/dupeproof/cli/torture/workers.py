@@ -1,0 +1,130 @@
+"""The consumers under torture: started, killed, frozen and started again."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+from msgspec import to_builtins
+
+from dupeproof.cli.torture.pipes import Pipe
+from dupeproof.cli.torture.worker import Config
+from dupeproof.errors import ConfigError
+
+_START_SECONDS = 60.0
+_MOST_DEATHS = 8
+"""Of its own, in a row and with nothing done: then it is the handler, not the torture."""
+
+
+class Worker:
+    """One place for a consumer. Who sits there changes."""
+
+    def __init__(self, config: Config, log: Path, pipe: Pipe | None) -> None:
+        self._config = json.dumps(to_builtins(config))
+        self._log = log
+        self._pipe = pipe
+        self._tallies: list[Counter[str]] = []
+        self._thaw_at: float | None = None
+        self.own_deaths = 0
+        self.last_word = 0.0
+        self.start()
+
+    def start(self) -> None:
+        self._ready = threading.Event()
+        self._thaw_at = None
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - ourselves
+                [sys.executable, "-m", "dupeproof.cli.torture.worker", self._config],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        tally: Counter[str] = Counter()
+        self._tallies.append(tally)
+        self._listener = threading.Thread(
+            target=self._listen, args=(self._process, self._ready, tally), daemon=True
+        )
+        self._listener.start()
+
+    def _listen(
+        self, process: "subprocess.Popen[bytes]", ready: threading.Event, tally: Counter[str]
+    ) -> None:
+        """Until it is dead. What it acknowledged counts, whenever it is read."""
+        assert process.stdout is not None
+        assert process.stdin is not None
+        with process.stdout as said:
+            for line in said:
+                if not line.endswith(b"\n"):
+                    break  # the last thing it wanted to say
+                word = json.loads(line)
+                self.last_word = time.monotonic()
+                if "ready" in word:
+                    if self._pipe is not None:
+                        self._pipe.attach(process.stdin)
+                    ready.set()
+                elif "acknowledged" in word and self._pipe is not None:
+                    self._pipe.acknowledge(word["acknowledged"])
+                elif "tally" in word:
+                    tally.update(Counter(word["tally"]) - tally)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.is_set()
+
+    @property
+    def tally(self) -> Counter[str]:
+        """Of all who sat here; the last tenth of a second of those who were killed is missing."""
+        return sum(self._tallies, Counter())
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._ended()
+        self.start()
+
+    def freeze(self, seconds: float) -> None:
+        os.kill(self._process.pid, signal.SIGSTOP)
+        self._thaw_at = time.monotonic() + seconds
+
+    def look(self) -> None:
+        """Thaw it when its time has come; put another one in its place if it died by itself."""
+        if self._thaw_at is not None and time.monotonic() >= self._thaw_at:
+            self._thaw_at = None
+            os.kill(self._process.pid, signal.SIGCONT)
+        if self._process.poll() is not None:
+            self._ended()
+            self.own_deaths = 0 if self._tallies[-1] else self.own_deaths + 1
+            if self.own_deaths >= _MOST_DEATHS:
+                raise ConfigError(
+                    f"the consumer ended by itself {self.own_deaths} times; the end of what it said:\n{self.said()}"
+                )
+            self.start()
+
+    def _ended(self) -> None:
+        self._process.wait(30)
+        self._listener.join(30)
+        assert self._process.stdin is not None
+        if self._pipe is not None:
+            self._pipe.detach()
+        with contextlib.suppress(OSError):  # what was still to be written, nobody reads
+            self._process.stdin.close()
+
+    def said(self, lines: int = 15) -> str:
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
+
+    def stop(self) -> None:
+        """As a process manager would: SIGTERM, and SIGKILL for who does not listen."""
+        if self._process.poll() is None:
+            if self._thaw_at is not None:
+                os.kill(self._process.pid, signal.SIGCONT)
+            self._process.terminate()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._ended()

@@ -1,0 +1,125 @@
+"""RabbitMQ: one node that keeps to the loopback, with a name daemon of its own."""
+
+import contextlib
+import os
+import pwd
+import re
+import secrets
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from . import process
+from .base import ProcessServer
+from .install import ensure
+
+USER = "dupeproof"
+GREETING = b"AMQP\x00\x00\x09\x01"
+_VERSION = re.compile(rb"\x07versionS....([\d.]+)", re.DOTALL)
+
+# Erlang nodes find each other through a daemon, epmd, which a node starts when there is none and which outlives it. Ours
+# runs beside the node, as its child, on a port of its own.
+_TOGETHER = '"$0" -address 127.0.0.1 & exec "$@" -noinput'
+
+# One scheduler, which sleeps when there is nothing to do. A channel that looks once a minute whether a consumer takes too
+# long would make tests wait for it.
+_ERLANG = "-kernel inet_dist_use_interface {127,0,0,1} -rabbit channel_tick_interval 1000 +S 1:1 +sbwt none"
+
+
+class RabbitMQ(ProcessServer):
+    """`settings` are lines of rabbitmq.conf: `{"heartbeat": 2}`; `url` has a user who may do everything."""
+
+    name = "rabbitmq"
+
+    def __init__(
+        self,
+        *,
+        port: int | None = None,
+        settings: Mapping[str, str | int] | None = None,
+        search: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(port=port)
+        self._search = search
+        self._password = secrets.token_hex(8)
+        self._ports = process.free_port(), process.free_port()
+        self._settings: dict[str, str | int] = {
+            "vm_memory_high_watermark.absolute": "512MB",
+            "disk_free_limit.absolute": "50MB",
+            **(settings or {}),
+        }
+
+    @property
+    def user(self) -> int | None:
+        """The package brings a user for it; as root it would leave files only root can read."""
+        if os.geteuid() != 0:
+            return None
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam("rabbitmq").pw_uid
+        return pwd.getpwnam("nobody").pw_uid
+
+    def prepare(self) -> None:
+        fixed = {
+            "listeners.tcp.1": f"127.0.0.1:{self.port}",
+            "default_user": USER,
+            "default_pass": self._password,
+            "log.console": "true",
+            "log.file": "false",
+            "log.connection.level": "error",  # or our looking whether it is up would fill the log
+        }
+        lines = {**fixed, **self._settings}
+        (self.home / "rabbitmq.conf").write_text("".join(f"{key} = {lines[key]}\n" for key in lines))
+        if self.user is not None:
+            os.chown(self.home / "rabbitmq.conf", self.user, -1)
+
+    def command(self) -> Sequence[str | Path]:
+        names, nodes = self._ports
+        environment = {
+            "HOME": self.home,
+            "ERL_EPMD_PORT": names,
+            "RABBITMQ_ALLOW_INPUT": "1",  # no shell stands between us and the node
+            "RABBITMQ_NODENAME": f"{self._node}@localhost",
+            "RABBITMQ_DIST_PORT": nodes,
+            "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+            "RABBITMQ_CONFIG_FILE": self.home / "rabbitmq.conf",
+            "RABBITMQ_ENABLED_PLUGINS_FILE": self.home / "plugins",
+            "RABBITMQ_MNESIA_BASE": self.home / "data",
+            "RABBITMQ_LOG_BASE": self.home,
+            "RABBITMQ_PID_FILE": self.home / "pid",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": _ERLANG,
+        }
+        places = ensure("rabbitmq", self._search)
+        return [
+            "env",
+            *(f"{name}={value}" for name, value in environment.items()),
+            *("/bin/sh", "-c", _TOGETHER, places["epmd"], places["rabbitmq-server"]),
+        ]
+
+    def ready(self) -> bool:
+        """Up, and ours: the greeting has the node's name."""
+        return f"{self._node}@".encode() in greeting("127.0.0.1", self.port)
+
+    @property
+    def url(self) -> str:
+        return f"amqp://{USER}:{self._password}@127.0.0.1:{self.port}/"
+
+    @property
+    def version(self) -> str:
+        return rabbitmq_version(self.url)
+
+    @property
+    def _node(self) -> str:
+        return f"dupeproof{self.port}"
+
+
+def greeting(host: str, port: int) -> bytes:
+    """What it says first; it names itself and its version before anybody has to log in."""
+    with socket.create_connection((host, port), timeout=1) as connection:
+        connection.sendall(GREETING)
+        return connection.recv(4096)
+
+
+def rabbitmq_version(url: str) -> str:
+    there = urlsplit(url)
+    found = _VERSION.search(greeting(there.hostname or "127.0.0.1", there.port or 5672))
+    return found[1].decode() if found else "?"

@@ -1,0 +1,143 @@
+"""Torture: what holds passes, what does not is caught, and the same seed does the same again."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dupeproof.cli.app import run
+from dupeproof.cli.torture.faults import Fault, course
+from dupeproof.cli.torture.ledger import audit
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def torture(tmp_path, monkeypatch, capsys):
+    """Its exit code and what it says as JSON; handlers are found where the tests are."""
+    monkeypatch.chdir(HERE)
+    monkeypatch.setenv("TORTURE_DB", str(tmp_path / "done.db"))
+
+    def run_it(*arguments):
+        code = run(["torture", "--json", "--out", str(tmp_path / "out"), *arguments])
+        shown = capsys.readouterr()
+        return code, json.loads(shown.out) if shown.out else shown.err
+
+    return run_it
+
+
+def test_the_inbox_holds(torture, tmp_path):
+    code, found = torture("--messages", "600", "--kills", "8", "--seed", "3")
+    assert (code, found["exact"]) == (0, True)
+    assert (found["lost"], found["doubled"], found["out_of_order"]) == (0, 0, 0)
+    assert (found["kills"], len(found["faults"])) == (8, 9)
+    assert found["published"] > 600
+    assert found["duplicates_removed"] > 0
+    assert found["reproduce"] == "dupeproof torture --broker memory --messages 600 --kills 8 --seed 3"
+    page = (tmp_path / "out" / "torture.html").read_text()
+    assert "every message had its effect once" in page
+    assert "kill -9 of a consumer" in page
+    assert json.loads((tmp_path / "out" / "torture.json").read_text())["exact"] is True
+
+
+def test_a_handler_that_doubles_is_caught(torture):
+    code, found = torture(
+        "--messages",
+        "300",
+        "--kills",
+        "3",
+        "--handler",
+        "torture_handlers:naive",
+        "--check",
+        "torture_handlers:count",
+    )
+    assert (code, found["exact"], found["lost"]) == (1, False, 0)
+    assert found["doubled"] >= found["published"] - 300 > 0
+    assert "--handler torture_handlers:naive" in found["reproduce"]
+
+
+@pytest.mark.timeout(180)
+def test_a_handler_that_loses_is_caught(torture):
+    code, found = torture(
+        "--messages",
+        "300",
+        "--kills",
+        "2",
+        "--handler",
+        "torture_handlers:forgetful",
+        "--check",
+        "torture_handlers:count",
+    )
+    assert (code, found["lost"], found["doubled"]) == (1, 3, 0)
+    assert found["audit"]["lost"] == ["m-0000007", "m-0000107", "m-0000207"]
+
+
+def test_a_handler_that_takes_care_passes(torture):
+    code, found = torture(
+        "--messages",
+        "300",
+        "--kills",
+        "4",
+        "--handler",
+        "torture_handlers:careful",
+        "--check",
+        "torture_handlers:count",
+    )
+    assert (code, found["exact"]) == (0, True)
+    assert found["out_of_order"] is None
+
+
+def test_a_consumer_that_cannot_live_ends_the_torture(torture):
+    code, said = torture(
+        "--messages",
+        "10",
+        "--kills",
+        "0",
+        "--handler",
+        "torture_handlers:broken",
+        "--check",
+        "torture_handlers:count",
+    )
+    assert code == 2
+    assert "ended by itself" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--broker", "pigeon"], "rabbitmq"),
+        (["--url", "amqp://x"], "memory has none"),
+        (["--handler", "torture_handlers:naive"], "go together"),
+        (["--handler", "torture_handlers", "--check", "torture_handlers:count"], "module:function"),
+        (["--handler", "nowhere:f", "--check", "torture_handlers:count"], "no module nowhere"),
+        (["--handler", "torture_handlers:nothing", "--check", "torture_handlers:count"], "has no nothing"),
+        (
+            ["--handler", "torture_handlers:naive", "--check", "torture_handlers:not_a_function"],
+            "not a function",
+        ),
+        (["--messages", "0"], "10"),
+    ],
+)
+def test_wrong_use_is_told_before_anything_starts(torture, arguments, text):
+    code, said = torture(*arguments)
+    assert code == 2
+    assert text in said
+
+
+def test_the_same_seed_chooses_the_same_course():
+    wanted = {"messages": 500, "kills": 30, "consumers": 2, "servers": True}
+    one, same, other = (course(seed, **wanted) for seed in (7, 7, 8))
+    assert one == same
+    assert one != other
+    kinds = [planned.fault for planned in one.faults]
+    assert kinds.count(Fault.KILL) == 30
+    assert kinds.count(Fault.RESTART_BROKER) == kinds.count(Fault.RESTART_DATABASE) == 1
+    assert one.faults == sorted(one.faults)
+    assert len(set(one.messages)) == 500 < len(one.messages)
+
+
+def test_the_audit_sees_everything():
+    found = audit({"a", "b", "c"}, {"a": 1, "b": 2, "x": 1, "c": 0}, ["b"])
+    assert (found.lost, found.doubled, found.out_of_order, found.strangers) == (["c"], {"b": 2}, ["b"], ["x"])
+    assert not found.is_exact
+    assert audit({"a"}, {"a": 1}, []).is_exact

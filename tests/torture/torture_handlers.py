@@ -1,0 +1,49 @@
+"""Handlers as users write them, right and wrong, with a count of what they did. The file is where TORTURE_DB says."""
+
+import os
+import sqlite3
+from collections import Counter
+from contextlib import closing
+
+
+def _connected():
+    connection = sqlite3.connect(os.environ["TORTURE_DB"], timeout=30, isolation_level=None)
+    connection.execute("CREATE TABLE IF NOT EXISTS done (id TEXT)")
+    return connection
+
+
+def naive(message):
+    """Every delivery has an effect."""
+    with closing(_connected()) as connection:
+        connection.execute("INSERT INTO done VALUES (?)", (message.id,))
+
+
+def forgetful(message):
+    """Marks first, works later: one that dies in between loses the message. Here it forgets one in a hundred."""
+    if int(message.id[2:]) % 100 != 7:
+        careful(message)
+
+
+def careful(message):
+    """Looks and writes in one transaction."""
+    with closing(_connected()) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        if connection.execute("SELECT 1 FROM done WHERE id = ?", (message.json()["id"],)).fetchone() is None:
+            connection.execute("INSERT INTO done VALUES (?)", (message.id,))
+        connection.execute("COMMIT")
+
+
+def broken(message):
+    raise SystemExit(3)
+
+
+def count():
+    with closing(_connected()) as connection:
+        return Counter(ident for (ident,) in connection.execute("SELECT id FROM done"))
+
+
+def not_a_count():
+    return 5
+
+
+not_a_function = 5
