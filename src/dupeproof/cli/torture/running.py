@@ -268,12 +268,14 @@ class _Run:
 
     def _effects(self) -> int:
         """Messages that had an effect so far; the last known number while the database is away."""
-        if self._count is not None:
-            return sum(1 for number in self._count().values() if number)
         try:
-            return self._ledger.effects()
-        except Exception as exc:  # noqa: BLE001 - whatever the driver calls a database that is being restarted
-            self._now.doing = f"the database does not answer ({type(exc).__name__})"
+            if self._count is None:
+                return self._ledger.effects()
+            return sum(1 for number in self._count().values() if number)
+        except ConfigError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - whatever it is called when a database is being restarted
+            self._now.doing = f"the effects cannot be counted now ({type(exc).__name__})"
             return self._now.effects
 
     def _tally(self) -> Counter[str]:

@@ -30,14 +30,13 @@ class Worker:
         self._log = log
         self._pipe = pipe
         self._tallies: list[Counter[str]] = []
-        self._thaw_at: float | None = None
+        self._thaw: threading.Timer | None = None
         self.own_deaths = 0
         self.last_word = 0.0
         self.start()
 
     def start(self) -> None:
         self._ready = threading.Event()
-        self._thaw_at = None
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - ourselves
                 [sys.executable, "-m", "dupeproof.cli.torture.worker", self._config],
@@ -89,13 +88,17 @@ class Worker:
 
     def freeze(self, seconds: float) -> None:
         os.kill(self._process.pid, signal.SIGSTOP)
-        self._thaw_at = time.monotonic() + seconds
+        # By a timer: it may hold a lock that whoever counts effects waits for.
+        self._thaw = threading.Timer(seconds, self._go_on, [self._process])
+        self._thaw.start()
+
+    @staticmethod
+    def _go_on(process: "subprocess.Popen[bytes]") -> None:
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
 
     def look(self) -> None:
-        """Thaw it when its time has come; put another one in its place if it died by itself."""
-        if self._thaw_at is not None and time.monotonic() >= self._thaw_at:
-            self._thaw_at = None
-            os.kill(self._process.pid, signal.SIGCONT)
+        """Put another one in its place if it died by itself."""
         if self._process.poll() is not None:
             self._ended()
             self.own_deaths = 0 if self._tallies[-1] else self.own_deaths + 1
@@ -107,6 +110,8 @@ class Worker:
 
     def _ended(self) -> None:
         self._process.wait(30)
+        if self._thaw is not None:
+            self._thaw.cancel()
         self._listener.join(30)
         assert self._process.stdin is not None
         if self._pipe is not None:
@@ -120,9 +125,8 @@ class Worker:
     def stop(self) -> None:
         """As a process manager would: SIGTERM, and SIGKILL for who does not listen."""
         if self._process.poll() is None:
-            if self._thaw_at is not None:
-                os.kill(self._process.pid, signal.SIGCONT)
             self._process.terminate()
+            self._go_on(self._process)
             try:
                 self._process.wait(10)
             except subprocess.TimeoutExpired:
