@@ -5,22 +5,20 @@ import os
 import pwd
 import re
 import secrets
+import signal
 import socket
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from . import process
+from . import process, warden
 from .base import ProcessServer
 from .install import ensure
 
 USER = "dupeproof"
 GREETING = b"AMQP\x00\x00\x09\x01"
 _VERSION = re.compile(rb"\x07versionS....([\d.]+)", re.DOTALL)
-
-# Erlang nodes find each other through a daemon, epmd, which a node starts when there is none and which outlives it. Ours
-# runs beside the node, as its child, on a port of its own.
-_TOGETHER = '"$0" -address 127.0.0.1 & exec "$@" -noinput'
 
 # One scheduler, which sleeps when there is nothing to do. A channel that looks once a minute whether a consumer takes too
 # long would make tests wait for it.
@@ -43,6 +41,7 @@ class RabbitMQ(ProcessServer):
         self._search = search
         self._password = secrets.token_hex(8)
         self._ports = process.free_port(), process.free_port()
+        self._names: subprocess.Popen[bytes] | None = None
         self._settings: dict[str, str | int] = {
             "vm_memory_high_watermark.absolute": "512MB",
             "disk_free_limit.absolute": "50MB",
@@ -71,6 +70,20 @@ class RabbitMQ(ProcessServer):
         (self.home / "rabbitmq.conf").write_text("".join(f"{key} = {lines[key]}\n" for key in lines))
         if self.user is not None:
             os.chown(self.home / "rabbitmq.conf", self.user, -1)
+        # Erlang nodes find each other through a daemon, which a node starts when there is none and which outlives it. So
+        # there is one, on a port of its own, for as long as this server has a home.
+        epmd = ensure("rabbitmq", self._search)["epmd"]
+        command: list[str | Path] = [epmd, "-port", str(self._ports[0]), "-address", "127.0.0.1"]
+        with self.log.open("ab") as log:
+            self._names = process.spawn(
+                command, cwd=self.home, log=log, user=self.user, end_signal=signal.SIGTERM
+            )
+
+    def discard(self) -> None:
+        if self._names is not None:
+            warden.end(self._names.pid, signal.SIGTERM)
+            process.forget(self._names)
+            self._names = None
 
     def command(self) -> Sequence[str | Path]:
         names, nodes = self._ports
@@ -92,7 +105,8 @@ class RabbitMQ(ProcessServer):
         return [
             "env",
             *(f"{name}={value}" for name, value in environment.items()),
-            *("/bin/sh", "-c", _TOGETHER, places["epmd"], places["rabbitmq-server"]),
+            places["rabbitmq-server"],
+            "-noinput",
         ]
 
     def ready(self) -> bool:
