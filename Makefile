@@ -16,7 +16,7 @@ DEV := $(VENV)/.dev-$(FOUND)
 DEMO := $(VENV)/.demo-$(FOUND)
 BENCH := $(VENV)/.bench-$(FOUND)
 
-.PHONY: help demo test test-fast storm figures overhead lint types bench constraints clean
+.PHONY: help demo test test-fast storm torture figures overhead lint types bench constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make test         all tests, on every server this machine can have"
 	@echo "make test-fast    the tests that need no server"
 	@echo "make storm        20,000 messages through four relays that are killed again and again"
+	@echo "make torture      100,000 messages through RabbitMQ and Kafka, 20,000 through Redis and NATS, with 100 kills each"
 	@echo "make figures      what marking costs, also while a million expired marks are purged; three minutes"
 	@echo "make overhead     what the HTTP middleware costs, beside the bare app and another library"
 	@echo "make lint         style, import layers, generated files"
@@ -51,6 +52,10 @@ test-fast: $(DEV)
 
 storm: $(DEV)
 	@OUTBOX_MESSAGES=20000 OUTBOX_KEYS=500 $(BIN)/python -m pytest tests/outbox/test_relay_storm.py -s $(ARGS)
+
+torture: $(DEV)
+	@for broker in rabbitmq kafka; do $(BIN)/dupeproof torture --broker $$broker --messages 100000 --kills 100 --out out/$$broker $(ARGS) || exit 1; done
+	@for broker in redis nats; do $(BIN)/dupeproof torture --broker $$broker --messages 20000 --kills 100 --out out/$$broker $(ARGS) || exit 1; done
 
 figures: $(DEV)
 	@INBOX_EXPIRED=1000000 INBOX_SECONDS=3 INBOX_MARKED=1000 INBOX_ROUNDS=7 \

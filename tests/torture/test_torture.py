@@ -102,6 +102,25 @@ def test_a_consumer_that_cannot_live_ends_the_torture(torture):
     assert "ended by itself" in said
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "broker",
+    [
+        pytest.param(broker, marks=pytest.mark.server(broker, "postgres"))
+        for broker in ("rabbitmq", "kafka", "redis", "nats")
+    ],
+)
+def test_brokers_hold(torture, broker):
+    """Two thousand messages each; `make torture` has the long runs."""
+    code, found = torture("--broker", broker, "--messages", "2000", "--kills", "6", "--seed", "5")
+    assert (code, found["exact"]) == (0, True)
+    assert (found["lost"], found["doubled"], found["kills"]) == (0, 0, 6)
+    assert found["out_of_order"] in (0, None)
+    faults = {each["fault"] for each in found["faults"]}
+    assert "kill and restart of the broker" in faults
+    assert "kill and restart of the database" in faults
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
