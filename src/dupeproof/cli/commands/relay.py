@@ -14,11 +14,11 @@ from rich.live import Live
 from rich.text import Text
 
 from dupeproof.cli.output import err, say_json
+from dupeproof.cli.publishers import open_publisher
 from dupeproof.cli.target import AsJson, chosen, existing
 from dupeproof.core.events import Event, Kind
 from dupeproof.outbox import Relay
 from dupeproof.outbox.policy import AfterDead
-from dupeproof.outbox.targets import open_target
 
 _RATE_OVER = 5.0
 _ENDS = (signal.SIGINT, signal.SIGTERM)
@@ -30,7 +30,14 @@ def relay(
         typer.Option("--source", metavar="URL", help="The database of the outbox.", show_default=False),
     ] = None,
     *,
-    to: Annotated[str, typer.Option("--to", metavar="WHERE", help="stdout: or python:module.function")],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="WHERE",
+            help="amqp://…, kafka://host:9092, redis://…, nats://…, stdout: or python:module.function",
+        ),
+    ],
     batch: Annotated[int, typer.Option("--batch", metavar="N", help="Messages taken at a time.")] = 500,
     poll: Annotated[str, typer.Option("--poll", metavar="500ms", help="How often to look.")] = "500ms",
     lease: Annotated[
@@ -68,7 +75,7 @@ def relay(
     chosen_after: AfterDead = after_dead  # type: ignore[assignment]  # the relay checks it
     service = Relay(
         existing(chosen(source)),
-        publisher=open_target(to),
+        publisher=open_publisher(to),
         batch=batch,
         poll=poll,
         lease=lease,
