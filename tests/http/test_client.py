@@ -4,6 +4,8 @@ import asyncio
 import gzip
 import json
 import socket
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -207,3 +209,17 @@ def test_streams_are_passed_on_as_they_come():
 def test_wrong_options_are_refused(wrong):
     with pytest.raises(ConfigError):
         IdempotentTransport(**wrong)
+
+
+def test_the_client_and_wsgi_need_no_starlette():
+    code = """
+import sys
+sys.modules["starlette"] = None
+import dupeproof.http.client, dupeproof.http.wsgi
+try:
+    from dupeproof.http import IdempotencyMiddleware
+except ModuleNotFoundError as exc:
+    print(exc)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "dupeproof[http]"' in done.stdout
