@@ -27,9 +27,12 @@ class Deliveries:
     def at_work(self, process: subprocess.Popen) -> bool:
         return Path(f"{self.path}.{process.pid}").exists()
 
+    def lines(self) -> list[str]:
+        return self.path.read_text().splitlines()
+
     def by_key(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for line in self.path.read_text().splitlines():
+        for line in self.lines():
             key, number = line.split()
             found.setdefault(key, []).append(int(number))
         return found

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from outbox_deliveries import wait_for
 
-from dupeproof import Outbox
+from dupeproof import Inbox, Outbox
 
 MESSAGES = int(os.environ.get("OUTBOX_MESSAGES", "3000"))
 KEYS = int(os.environ.get("OUTBOX_KEYS", "100"))
@@ -88,3 +88,14 @@ def test_all_is_delivered_in_order_although_relays_are_killed(
     record_property("duplicates", again)
     print(f"{MESSAGES} messages, {KEYS} keys, {kills} kills, {again} sent again")
     assert again <= kills * OPTIONS["batch"], "more was sent again than the killed relays had in hand"
+    assert _removed_by_an_inbox(box.url, deliveries.lines()) == again
+
+
+def _removed_by_an_inbox(url, delivered):
+    """How many of these deliveries a consumer with an inbox would not work on."""
+    inbox, known = Inbox("storm"), 0
+    with psycopg.connect(url) as connection:
+        for start in range(0, len(delivered), 1_000):
+            answers = inbox.first_many(connection, delivered[start : start + 1_000])
+            known += answers.count(False)
+    return known
