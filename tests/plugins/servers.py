@@ -6,7 +6,7 @@ each test file.
 `redis_server`, `redis_cluster`, `redis_sentinel`, `postgres_server`, `mariadb_server`: the shared servers. Do not kill
 these.
 `own_redis(appendonly=True)`, `own_redis_cluster(replicas=1)`, `own_redis_sentinel()`, `own_postgres()`,
-`own_pgbouncer(url)`, `own_mariadb()`: start a server of the test's own, gone when the test is over.
+`own_pgbouncer(url)`, `own_mariadb()`, `own_chromium()`: start a server of the test's own, gone when the test is over.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import pytest
 
 from dupeproof.testing.servers import (
+    Chromium,
     Given,
     MariaDB,
     PgBouncer,
@@ -176,3 +177,8 @@ def own_pgbouncer(pytestconfig: pytest.Config) -> Iterator[Callable[..., PgBounc
 @pytest.fixture
 def own_mariadb(pytestconfig: pytest.Config) -> Iterator[Callable[..., MariaDB]]:
     yield from starter(pytestconfig, MariaDB)
+
+
+@pytest.fixture
+def own_chromium(pytestconfig: pytest.Config) -> Iterator[Callable[..., Chromium]]:
+    yield from starter(pytestconfig, Chromium)

@@ -22,7 +22,7 @@ class Group(Struct, frozen=True):
 
 def read_groups(database: Any) -> dict[str, Group]:
     """By name; those that have a window of their own, or had a duplicate. `database` as for `Inbox`."""
-    with Inbox("any", database=database).transaction() as connection, _TRANSLATED:
+    with _TRANSLATED, Inbox("any", database=database).transaction() as connection:
         joined = join(connection)
         chosen = dict(joined.execute(windows.LIST))
         found = lateness_by_group(map(Tally.of, joined.execute(statements.LATENESS)))

@@ -45,6 +45,7 @@ SERVERS: dict[str, Wanted] = {
     ),
     "pgbouncer": Wanted(packages=("pgbouncer",), binaries=("pgbouncer",)),
     "mariadb": Wanted(packages=("mariadb-server",), binaries=("mariadbd", "mariadb-install-db", "mariadb")),
+    "chromium": Wanted(packages=("chromium",), binaries=("chromium",)),
 }
 
 
