@@ -2,7 +2,10 @@
 
 import pytest
 from console_data import EVIL
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
+from conftest import TOKEN
 from dupeproof import AsyncOnce, ConfigError
 from dupeproof.console import ConsoleApp
 from dupeproof.keys.names import key_digest
@@ -135,3 +138,14 @@ async def test_a_token_that_could_be_guessed_is_refused():
 
 async def _seventeen():
     return 17
+
+
+async def test_mounted_somewhere_its_pages_know_their_way(visit, url):
+    app = ConsoleApp(url, token=TOKEN)
+    visitor = visit(Starlette(routes=[Mount("/ops/console", app)]))
+    answer = await visitor.post("/ops/console/sign-in", token=TOKEN)
+    assert (answer.status_code, answer.url.path) == (200, "/ops/console/")
+    assert 'href="/ops/console/keys"' in answer.text
+    assert (await visitor.get("/ops/console/static/console.css")).status_code == 200
+    assert visitor.client.cookies.jar._cookies["127.0.0.1"].keys() == {"/ops/console"}
+    await app.close()

@@ -18,7 +18,7 @@ from dupeproof.console.actions import (
     possible,
 )
 from dupeproof.console.desk import Desk, desk_of
-from dupeproof.console.forms import fields, page
+from dupeproof.console.forms import fields, page, path_to
 from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError, NotReplayable, TokenError
 from dupeproof.guards.entries import Entry
@@ -38,13 +38,13 @@ async def sign_in(request: Request) -> Response:
         desk.audit.write(who=desk.who(request), did="sign in", what="console", outcome="refused: wrong token")
         return page(request, "sign_in.html", status=403, wrong=True)
     desk.audit.write(who=desk.who(request), did="sign in", what="console", outcome="done")
-    response = RedirectResponse(request.url_for("overview").path, status_code=303)
+    response = RedirectResponse(path_to(request, "overview"), status_code=303)
     desk.sessions.begin(request, response)
     return response
 
 
 async def sign_out(request: Request) -> Response:
-    response = RedirectResponse(request.url_for("overview").path, status_code=303)
+    response = RedirectResponse(path_to(request, "overview"), status_code=303)
     desk_of(request).sessions.end(request, response)
     return response
 

@@ -1,6 +1,6 @@
 """What a form brought, and what a page is made of."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -30,17 +30,19 @@ async def fields(request: Request) -> dict[str, str]:
     return dict(pairs)
 
 
+def path_to(request: Request, name: str, **parameters: str) -> str:
+    """Of one of our pages. Not `url_for`: that asks the app we are mounted in, which does not know them."""
+    return str(request.scope.get("root_path", "")) + request.app.url_path_for(name, **parameters)
+
+
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     desk = desk_of(request)
-
-    def path(name: str, **parameters: str) -> str:
-        return request.url_for(name, **parameters).path
 
     text = (
         _templates()
         .get_template(template)
         .render(
-            path=path,
+            path=partial(path_to, request),
             here=request.url.path,
             store=desk.name,
             read_only=desk.sessions.read_only,

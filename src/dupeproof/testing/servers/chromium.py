@@ -37,8 +37,10 @@ class Chromium(ProcessServer):
 
     def ready(self) -> bool:
         """Its own word: somebody else's may be the one that answers on the port."""
-        said = (self.home / "profile" / "DevToolsActivePort").read_text().split()
-        return said[:1] == [str(self.port)] and self.version != ""
+        return (
+            f"DevTools listening on ws://127.0.0.1:{self.port}/" in self.log.read_text()
+            and self.version != ""
+        )
 
     def new_page(self) -> str:
         """An empty page; the address of the WebSocket that drives it."""
