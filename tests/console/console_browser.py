@@ -3,8 +3,6 @@
 import base64
 import json
 
-from websockets.sync.client import connect
-
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 DESKTOP = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
 COMPLAINTS = ("error", "warning", "assert")
@@ -12,17 +10,14 @@ _SECONDS = 20
 
 
 class Tab:
-    def __init__(self, address):
-        self._socket = connect(address, max_size=None)
+    def __init__(self, socket):
+        self._socket = socket
         self._count = 0
         self._loads = 0
         self.complaints = []
         for domain in ("Page", "Runtime", "Log"):
             self.do(f"{domain}.enable")
         self.size(DESKTOP)
-
-    def close(self):
-        self._socket.close()
 
     def do(self, method, **parameters):
         self._count += 1

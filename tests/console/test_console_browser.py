@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from console_browser import DESKTOP, PHONE, Tab
 from console_data import EVIL, fill
+from websockets.sync.client import connect
 
 from conftest import TOKEN
 
@@ -16,9 +17,8 @@ FOLDER = Path(os.environ.get("CONSOLE_SCREENSHOTS", Path(__file__).parents[2] / 
 
 @pytest.fixture
 def tab(own_chromium):
-    tab = Tab(own_chromium().new_page())
-    yield tab
-    tab.close()
+    with connect(own_chromium().new_page(), max_size=None) as socket:
+        yield Tab(socket)
 
 
 def test_a_person_sees_every_page_and_mends_what_is_broken(tab, served, tmp_path):
