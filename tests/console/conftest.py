@@ -9,13 +9,12 @@ from urllib.request import urlopen
 
 import httpx
 import pytest
-from console_data import fill
+from console_data import TOKEN, fill
 
 from dupeproof.console import ConsoleApp
 from dupeproof.testing.servers import process, wait_until
 
 HERE = Path(__file__).parent
-TOKEN = "a-token-for-the-console"
 ORIGIN = "http://127.0.0.1"
 
 

@@ -12,6 +12,7 @@ from dupeproof.core.records import ClaimRequest, Terms
 from dupeproof.keys.names import key_digest
 from dupeproof.stores import open_store
 
+TOKEN = "a-token-for-the-console"
 EVIL = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
 

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 from console_browser import DESKTOP, PHONE, Tab
-from console_data import EVIL, fill
+from console_data import EVIL, TOKEN, fill
 from websockets.sync.client import connect
-
-from conftest import TOKEN
 
 PAGES = ("overview", "keys", "windows", "outbox", "purge", "audit")
 FOLDER = Path(os.environ.get("CONSOLE_SCREENSHOTS", Path(__file__).parents[2] / "out" / "console"))

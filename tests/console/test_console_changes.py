@@ -4,9 +4,8 @@ import logging
 import re
 
 import pytest
-from console_data import EVIL
+from console_data import EVIL, TOKEN
 
-from conftest import TOKEN
 from dupeproof import AsyncOnce
 from dupeproof.keys.names import key_digest
 from dupeproof.outbox.sources import open_source

@@ -1,11 +1,10 @@
 """What the pages show, and what they keep to themselves."""
 
 import pytest
-from console_data import EVIL
+from console_data import EVIL, TOKEN
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from conftest import TOKEN
 from dupeproof import AsyncOnce, ConfigError
 from dupeproof.console import ConsoleApp
 from dupeproof.keys.names import key_digest
