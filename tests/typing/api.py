@@ -19,6 +19,7 @@ from dupeproof import (
     Outbox,
     Relay,
 )
+from dupeproof.console import ConsoleApp, ConsoleListener
 from dupeproof.filters import (
     AsyncCompactSeen,
     AsyncInFront,
@@ -217,3 +218,10 @@ def http_types(app: Any) -> None:
     assert_type(idempotency.child_key("charge"), str)
     with idempotency.transaction(app) as keep:
         assert_type(keep(Receipt("o-1", 1)), Receipt)
+
+
+def console_types() -> None:
+    listener = ConsoleListener()
+    Once("memory://", events=[listener])
+    assert_type(ConsoleApp("memory://", listener=listener, token=None, hosts=("localhost",)), ConsoleApp)
+    ConsoleApp("memory://", "token")  # type: ignore[misc]
