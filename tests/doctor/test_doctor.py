@@ -14,6 +14,7 @@ import pytest
 
 from dupeproof import ConfigError, Inbox, Outbox, StoreUnavailable
 from dupeproof.cli.app import run
+from dupeproof.core.records import ClaimRequest, Terms
 from dupeproof.doctor import Severity, examine, postgres, sqlite
 from dupeproof.doctor.redis import Client, pack, target
 from dupeproof.stores import open_store
@@ -214,6 +215,12 @@ def test_a_file_in_another_journal_mode_is_found(file):
         connection.execute("PRAGMA journal_mode = DELETE")
     assert codes(f"sqlite:///{file}") == {"journal": Severity.WARNING}
     assert codes(f"sqlite:///{file}?synchronous=normal").keys() == {"journal", "synchronous"}
+
+
+def test_a_claim_under_hold_never_expires_and_is_not_waiting_for_a_purge(file):
+    with closing(open_store(f"sqlite:///{file}")) as store:
+        store.claim([ClaimRequest(b"k" * 16, b"t" * 8, Terms("ns", lease=1, window=1, hold=True))])
+    assert codes(f"sqlite:///{file}") == {}
 
 
 def test_a_file_that_nobody_purges_is_found(file):

@@ -24,7 +24,9 @@ def async_engine(url):
 
 @kinds("sqlite3", "psycopg")
 @pytest.mark.parametrize(
-    "given", [str, engine, lambda url: sessionmaker(engine(url))], ids=["url", "engine", "maker"]
+    "given",
+    [str, lambda url: f"{url}?timeout=3s", engine, lambda url: sessionmaker(engine(url))],
+    ids=["url", "url of a store", "engine", "maker"],
 )
 async def test_its_transaction_commits_at_its_end_and_rolls_back_on_an_error(place, given):
     await place.make_schema()

@@ -7,7 +7,8 @@ each test file.
 `redis_server`, `redis_cluster`, `redis_sentinel`, `postgres_server`, `mariadb_server`: the shared servers. Do not kill
 these.
 `own_redis(appendonly=True)`, `own_redis_cluster(replicas=1)`, `own_redis_sentinel()`, `own_postgres()`,
-`own_pgbouncer(url)`, `own_mariadb()`, `own_rabbitmq()`, `own_nats()`, `own_kafka()`: start a server of the test's own, gone when the test is over.
+`own_pgbouncer(url)`, `own_mariadb()`, `own_rabbitmq()`, `own_nats()`, `own_kafka()`, `own_chromium()`: start a server of the test's own,
+gone when the test is over.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 import pytest
 
 from dupeproof.testing.servers import (
+    Chromium,
     Given,
     Kafka,
     MariaDB,
@@ -212,3 +214,8 @@ def own_nats(pytestconfig: pytest.Config) -> Iterator[Callable[..., Nats]]:
 @pytest.fixture
 def own_kafka(pytestconfig: pytest.Config) -> Iterator[Callable[..., Kafka]]:
     yield from starter(pytestconfig, Kafka)
+
+
+@pytest.fixture
+def own_chromium(pytestconfig: pytest.Config) -> Iterator[Callable[..., Chromium]]:
+    yield from starter(pytestconfig, Chromium)

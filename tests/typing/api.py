@@ -21,6 +21,7 @@ from dupeproof import (
 )
 from dupeproof.brokers import kafka, nats, rabbitmq, redis_streams
 from dupeproof.brokers.base import Message as Delivered
+from dupeproof.console import ConsoleApp, ConsoleListener
 from dupeproof.filters import (
     AsyncCompactSeen,
     AsyncInFront,
@@ -234,3 +235,10 @@ def broker_names(message: Delivered) -> None:
     assert_type(message.body, bytes)
     rabbitmq.consumer("amqp://localhost/", "orders", print, inbox=inbox, concurrency=4).stop()
     rabbitmq.consumer("amqp://localhost/", "orders", print, inbox=inbox, concurrancy=4)  # type: ignore[call-arg]
+
+
+def console_types() -> None:
+    listener = ConsoleListener()
+    Once("memory://", events=[listener])
+    assert_type(ConsoleApp("memory://", listener=listener, token=None, hosts=("localhost",)), ConsoleApp)
+    ConsoleApp("memory://", "token")  # type: ignore[misc]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import typer
 
 from dupeproof.cli.commands.bench import bench
+from dupeproof.cli.commands.console import console
 from dupeproof.cli.commands.demo import demo
 from dupeproof.cli.commands.doctor import doctor
 from dupeproof.cli.commands.forget import forget
@@ -80,6 +81,10 @@ app.command(
     rich_help_panel=THE_STORE,
     epilog="Example: [bold]dupeproof doctor postgresql://app@localhost/shop --window 24h --redelivery 7d[/]",
 )(doctor)
+app.command(
+    rich_help_panel=THE_STORE,
+    epilog="Example: [bold]DUPEPROOF_CONSOLE_TOKEN=… dupeproof console postgresql://app@localhost/shop[/]",
+)(console)
 app.command(
     rich_help_panel=THE_STORE,
     epilog="Example: [bold]dupeproof stats redis://localhost:6379/0 --json[/]",

@@ -2,21 +2,13 @@
 
 from typing import Any
 
-from msgspec import Struct
-
 from dupeproof.core.durations import about, shown
 from dupeproof.core.lateness import BOUNDS, Lateness
+from dupeproof.inbox.groups import Group
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _WIDTH = 40
 _NONE = "-"
-
-
-class Group(Struct, frozen=True):
-    name: str
-    window: int | None
-    """Milliseconds; None where the code says."""
-    lateness: Lateness
 
 
 def facts(group: Group) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
 
 from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.sql.faults import is_database_error
@@ -20,6 +21,17 @@ ASYNC: dict[str, Opener] = {
     "sqlalchemy.ext.asyncio.session.async_sessionmaker": lambda factory: factory.begin(),
     "psycopg_pool.pool_async.AsyncConnectionPool": lambda pool: pool.connection(),
 }
+_OF_STORES = ("timeout", "pool")
+
+
+def plain_url(url: str) -> str:
+    """Without the options of our stores, which no driver knows: the URL of a store is also one of its database."""
+    base, _, query = url.partition("?")
+    options = parse_qsl(query, keep_blank_values=True)
+    kept = [(name, value) for name, value in options if name not in _OF_STORES]
+    if len(kept) == len(options):
+        return url
+    return f"{base}?{urlencode(kept, quote_via=quote)}" if kept else base
 
 
 def opener_of(database: object, openers: dict[str, Opener]) -> Opener:

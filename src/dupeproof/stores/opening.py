@@ -104,6 +104,12 @@ def resolve_store(
     return store
 
 
+def durable_url(url: str) -> str:
+    """The URL itself, or that of the durable one of two tiers."""
+    tiers = _tiers(url)
+    return url if tiers is None else tiers[1]
+
+
 def _tiers(url: str) -> tuple[str, str] | None:
     """`redis://…+postgresql://…` is two stores: the fast tier and the durable one."""
     parts = _BETWEEN_TIERS.split(url)

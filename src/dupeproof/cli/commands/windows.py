@@ -6,18 +6,14 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from dupeproof.cli.lateness import Group, bars, facts, pairs, row
+from dupeproof.cli.lateness import bars, facts, pairs, row
 from dupeproof.cli.output import NotFound, out, say, say_json, say_pairs
 from dupeproof.cli.target import AsJson, existing
 from dupeproof.core.durations import shown
-from dupeproof.core.lateness import Lateness, Tally, lateness_by_group
 from dupeproof.errors import ConfigError
-from dupeproof.inbox import Inbox, statements
+from dupeproof.inbox import Inbox
 from dupeproof.inbox import windows as stored
-from dupeproof.sql import Translated, join
-from dupeproof.sql.faults import table_missing
-
-_TRANSLATED = Translated(table_missing("dupeproof_windows", "inbox"))
+from dupeproof.inbox.groups import Group, read_groups
 
 
 class Verb(StrEnum):
@@ -56,24 +52,15 @@ def windows(
         _change(url, group, None)
         say(f"{group}: as its code says")
     elif group is None:
-        _list(_read(url), as_json=as_json)
+        _list(read_groups(existing(url)), as_json=as_json)
     else:
-        _get(_read(url), group, as_json=as_json)
+        _get(read_groups(existing(url)), group, as_json=as_json)
 
 
 def _change(url: str, group: str, window: str | None) -> None:
     inbox = Inbox(group, database=existing(url))
     with inbox.transaction() as connection:
         inbox.change_window(connection, window)
-
-
-def _read(url: str) -> dict[str, Group]:
-    with Inbox("any", database=existing(url)).transaction() as connection, _TRANSLATED:
-        joined = join(connection)
-        chosen = dict(joined.execute(stored.LIST))
-        found = lateness_by_group(map(Tally.of, joined.execute(statements.LATENESS)))
-    names = sorted(chosen.keys() | found.keys())
-    return {name: Group(name, chosen.get(name), found.get(name, Lateness())) for name in names}
 
 
 def _list(groups: dict[str, Group], *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from dupeproof.errors import ConfigError
-from dupeproof.sql.databases import ASYNC, driver, engine_url, is_mysql, opener_of, reaching
+from dupeproof.sql.databases import ASYNC, driver, engine_url, is_mysql, opener_of, plain_url, reaching
 
 
 def opened(database: Any) -> Callable[[], AbstractAsyncContextManager[Any]]:
@@ -34,7 +34,7 @@ async def _asyncpg(pool: Any) -> AsyncIterator[Any]:
 async def _postgres(url: str) -> AsyncIterator[Any]:
     psycopg = driver("psycopg", "postgres")
     with reaching():
-        connection = await psycopg.AsyncConnection.connect(url)
+        connection = await psycopg.AsyncConnection.connect(plain_url(url))
     async with connection:
         yield connection
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 from dupeproof.errors import ConfigError
-from dupeproof.sql.databases import SYNC, driver, engine_url, is_mysql, opener_of, reaching
+from dupeproof.sql.databases import SYNC, driver, engine_url, is_mysql, opener_of, plain_url, reaching
 
 
 def opened(database: Any) -> Callable[[], AbstractContextManager[Any]]:
@@ -17,7 +17,7 @@ def opened(database: Any) -> Callable[[], AbstractContextManager[Any]]:
         return lambda: opener(database)
     scheme, _, rest = database.partition("://")
     if scheme == "sqlite" and rest[:1] == "/" and rest[1:]:
-        return lambda: _sqlite(rest[1:])
+        return lambda: _sqlite(rest[1:].partition("?")[0])
     if scheme in ("postgresql", "postgres"):
         return lambda: _postgres(database)
     if is_mysql(database):
@@ -40,7 +40,7 @@ def _sqlite(path: str) -> Iterator[sqlite3.Connection]:
 def _postgres(url: str) -> Iterator[Any]:
     psycopg = driver("psycopg", "postgres")
     with reaching():
-        connection = psycopg.connect(url)
+        connection = psycopg.connect(plain_url(url))
     with connection:
         yield connection
 

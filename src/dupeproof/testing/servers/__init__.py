@@ -8,6 +8,7 @@ Missing programs are installed from the distribution's packages where that is po
 
 from . import install, jars, keyspace
 from .base import ProcessServer, Server, ServerFailed, wait_until
+from .chromium import Chromium
 from .cluster import RedisCluster
 from .given import Given
 from .group import ServerGroup
@@ -22,6 +23,7 @@ from .redis import Redis
 from .sentinel import RedisSentinel
 
 __all__ = [
+    "Chromium",
     "Given",
     "Kafka",
     "MariaDB",

@@ -56,6 +56,7 @@ SERVERS: dict[str, Wanted] = {
     ),
     "nats": Wanted(packages=("nats-server",), binaries=("nats-server",)),
     "kafka": Wanted(packages=("default-jre-headless", "maven"), binaries=("java", "mvn"), release="4.3.1"),
+    "chromium": Wanted(packages=("chromium",), binaries=("chromium",)),
 }
 
 

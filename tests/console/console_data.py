@@ -1,0 +1,70 @@
+"""A store with something of everything in it."""
+
+import os
+import sqlite3
+import time
+from contextlib import closing
+
+import pytest
+
+from dupeproof import Inbox, Once, Outbox, Relay
+from dupeproof.core.records import ClaimRequest, Terms
+from dupeproof.keys.names import key_digest
+from dupeproof.stores import open_store
+
+TOKEN = "a-token-for-the-console"
+EVIL = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+
+
+def fill(folder):
+    """The URL of an SQLite file with a key in each state, duplicates of an inbox, and a dead message."""
+    url = f"sqlite:///{folder}/dedup.db?synchronous=normal"
+    with Once(url) as once:
+        once.seen("marked")
+        once.run("done", lambda: {"receipt": "secret-receipt-17"})
+        once.run(EVIL, lambda: EVIL)
+    for key, attempts in (("failed", None), ("dead", 1)):
+        with Once(url, max_attempts=attempts) as once, pytest.raises(ZeroDivisionError):
+            once.run(key, lambda: 1 / 0)
+    held(url, "held")
+    claimed(url, "running", Terms("default", lease=600_000, window=86_400_000))
+    with closing(sqlite3.connect(f"{folder}/dedup.db", isolation_level=None)) as connection:
+        late(connection)
+        dead_message(connection, url)
+    return url
+
+
+def held(url, key):
+    claimed(url, key, Terms("default", lease=1, window=86_400_000, hold=True))
+    with Once(url) as once:
+        while once.get(key).state != "held":
+            time.sleep(0.002)
+
+
+def claimed(url, key, terms):
+    with closing(open_store(url)) as store:
+        store.claim([ClaimRequest(key_digest("default")(key), os.urandom(8), terms)])
+
+
+def late(connection):
+    inbox = Inbox("shipping")
+    inbox.create_schema(connection)
+    for message in ("a", "a", "b", "b", "b", "c"):
+        connection.execute("BEGIN IMMEDIATE")
+        inbox.first(connection, message)
+        connection.execute("COMMIT")
+
+
+def dead_message(connection, url):
+    outbox = Outbox()
+    outbox.create_schema(connection)
+    connection.execute("BEGIN IMMEDIATE")
+    message = outbox.add(connection, topic=EVIL, key="customer-7", payload=b"secret-payload")
+    connection.execute("COMMIT")
+
+    def refuse(message):
+        raise ValueError(EVIL)
+
+    with Relay(url, publisher=refuse, max_attempts=1) as relay:
+        relay.run_once()
+    return message

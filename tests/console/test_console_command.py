@@ -1,0 +1,66 @@
+"""`dupeproof console`: on this machine only, until it is told to end."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from console_data import TOKEN
+
+from dupeproof.cli.app import run
+
+
+def start(*arguments, **env):
+    return subprocess.Popen(
+        [sys.executable, "-m", "dupeproof", "console", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **env},
+    )
+
+
+@pytest.mark.parametrize(("end", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM)])
+def test_it_serves_on_the_loopback_and_writes_the_audit_to_standard_error(url, end, code):
+    with start(url, "--port", "0", DUPEPROOF_CONSOLE_TOKEN=TOKEN) as running:
+        address = running.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+        with urlopen(address, timeout=10) as answer:
+            assert "Sign in to change" in answer.read().decode()
+        wrong = Request(f"{address}sign-in", data=b"token=wrong", headers={"Origin": address.rstrip("/")})
+        with pytest.raises(HTTPError, match="403"):
+            urlopen(wrong, timeout=10)
+        with pytest.raises(HTTPError, match="403"):
+            urlopen(Request(address, headers={"Host": "rebound.example"}), timeout=10)
+        running.send_signal(end)
+        _, errors = running.communicate(timeout=20)
+    assert "dupeproof.audit 127.0.0.1: sign in console: refused: wrong token" in errors
+    assert "Traceback" not in errors
+    assert running.returncode == code
+
+
+def test_a_port_that_is_taken_is_told_so(url, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert run(["console", url, "--port", str(taken.getsockname()[1])]) == 2
+    assert "choose another with --port" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["sqlite:///nowhere.db"], "there is no file nowhere.db"),
+        (["memory://"], "lives and dies inside one process"),
+        (["redis://localhost", "--token", "short"], "fewer than 16 bytes"),
+        (["redis://localhost", "--database", "redis://u:hunter2@h"], "is not where an outbox can be"),
+    ],
+)
+def test_wrong_use_is_told_so_without_a_secret(arguments, text, capsys):
+    assert run(["console", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert text in said
+    assert "hunter2" not in said
