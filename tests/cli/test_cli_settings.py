@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from dupeproof import Once
 from dupeproof.cli.app import app
-from typer.main import get_command
 
 
 @pytest.fixture(autouse=True)
@@ -19,8 +20,7 @@ def here(tmp_path, monkeypatch):
 
 
 def write(text, path="dupeproof.toml"):
-    with open(path, "w") as file:
-        file.write(text)
+    Path(path).write_text(text)
 
 
 def stored(name, namespace="default"):
