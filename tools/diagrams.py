@@ -27,10 +27,10 @@ DRAWINGS = {"states": f"```mermaid\n{diagram()}\n```", "events": table()}
 
 def drawn(text: str) -> str:
     for name, drawing in DRAWINGS.items():
-        place = re.compile(PLACE.format(name, ".*?"), re.DOTALL)
-        if place.search(text) is None:
+        place = re.search(PLACE.format(name, ".*?"), text, re.DOTALL)
+        if place is None:
             sys.exit(f"{PAGE} has no place for {name}: {PLACE.format(name, '')}")
-        text = place.sub(lambda _, name=name, drawing=drawing: PLACE.format(name, drawing + "\n"), text)
+        text = text[: place.start()] + PLACE.format(name, f"{drawing}\n") + text[place.end() :]
     return text
 
 

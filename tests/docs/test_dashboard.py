@@ -13,7 +13,10 @@ from dupeproof.metrics.prometheus import PrometheusListener
 ROOT = Path(__file__).parents[2]
 DASHBOARD = json.loads((ROOT / "ops/grafana.json").read_text())
 ASKED = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
-ALERTS = re.findall(r"^\| `(.*?)` \|", (ROOT / "docs/operations.md").read_text(), re.MULTILINE)
+METRICS, ALERTS = (
+    re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)
+    for text in (ROOT / "docs/operations.md").read_text().split("## Metrics")[1].split("## Alerts")
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +50,14 @@ def test_every_metric_is_shown(samples):
     shown = {name for expression in ASKED for name in re.findall(r"dupeproof_\w+", expression)}
     families = {re.sub(r"_(bucket|count|sum|created|total)$", "", name) for name in samples}
     assert families == {re.sub(r"_(bucket|count|sum|total)$", "", name) for name in shown}
+
+
+def test_every_metric_is_documented(samples):
+    named = dict(re.findall(r"(dupeproof_\w+)(?:\{(.*?)\})?", " ".join(METRICS)))
+    families = {re.sub(r"_(bucket|count|sum|created)$", "", name): name for name in samples}
+    assert named.keys() == families.keys()
+    for name, labels in named.items():
+        assert set(filter(None, labels.split(","))) <= samples[families[name]]
 
 
 def test_panels_do_not_overlap():
