@@ -15,8 +15,9 @@ BASE := $(VENV)/.base-$(FOUND)
 DEV := $(VENV)/.dev-$(FOUND)
 DEMO := $(VENV)/.demo-$(FOUND)
 BENCH := $(VENV)/.bench-$(FOUND)
+DOCS := $(VENV)/.docs-$(FOUND)
 
-.PHONY: help demo test test-fast storm torture figures overhead lint types bench constraints clean
+.PHONY: help demo test test-fast storm torture figures overhead lint types bench docs constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -30,6 +31,7 @@ help:
 	@echo "make lint         style, import layers, generated files"
 	@echo "make types        mypy"
 	@echo "make bench        the measurements, beside other libraries; in a minute: ARGS=--quick"
+	@echo "make docs         the documentation, into site/; to look at it while writing: ARGS=serve"
 	@echo "make constraints  choose the pinned versions anew"
 	@echo "make clean        remove what make made"
 	@echo
@@ -42,6 +44,9 @@ demo: $(if $(wildcard $(DEV)),$(DEV),$(DEMO))
 
 bench: $(BENCH)
 	@$(BIN)/dupeproof bench $(ARGS)
+
+docs: $(DOCS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet $(or $(ARGS),build --strict)
 
 # Much of a test is waiting, for a lease or a server; JOBS=0 runs them one after the other.
 test: $(DEV)
@@ -69,6 +74,7 @@ lint: $(DEV)
 	@$(BIN)/ruff format --check
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python tools/twins.py --check
+	@$(BIN)/python tools/diagrams.py --check
 
 types: $(DEV)
 	@$(BIN)/mypy
@@ -77,7 +83,7 @@ constraints: $(BASE)
 	@$(BIN)/python tools/pin.py
 
 clean:
-	@rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) build dist out site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 $(BASE): constraints.txt
@@ -103,4 +109,9 @@ $(DEMO): $(BASE) pyproject.toml constraints.txt
 $(BENCH): $(BASE) pyproject.toml constraints.txt
 	@echo "Installing dupeproof and the libraries it is compared with into $(VENV)"
 	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable '.[all]' --group peers
+	@touch $@
+
+$(DOCS): $(BASE) pyproject.toml constraints.txt
+	@echo "Installing dupeproof and what makes its documentation into $(VENV)"
+	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable '.[all]' --group docs
 	@touch $@

@@ -27,7 +27,17 @@ def main() -> None:
             f"this is Python {running}; the pins are chosen with the oldest we support: PYTHON=python{oldest}"
         )
     # pip itself and what builds the package are part of the set-up.
-    wanted = ["--group", "dev", "--group", "peers", ".", "pip", *project["build-system"]["requires"]]
+    wanted = [
+        "--group",
+        "dev",
+        "--group",
+        "docs",
+        "--group",
+        "peers",
+        ".",
+        "pip",
+        *project["build-system"]["requires"],
+    ]
     command = [
         sys.executable,
         "-m",

@@ -1,9 +1,12 @@
 """All commands under one name, and how they end: 0 done, 1 not found or not proven, 2 wrong use or a store that is down."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from dupeproof.cli import settings
 from dupeproof.cli.commands.bench import bench
 from dupeproof.cli.commands.console import console
 from dupeproof.cli.commands.demo import demo
@@ -25,12 +28,35 @@ from dupeproof.errors import DupeproofError
 
 app = typer.Typer(
     name="dupeproof",
-    help="Make the effect happen once. Every command takes its store as a URL, or from DUPEPROOF_URL.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    add_completion=False,
+    epilog="Exit codes: 0 done, 1 not found or not proven (doctor: warnings), 2 wrong use or a store that is down "
+    "(doctor: errors), 130 interrupted.",
 )
+
+
+@app.callback()
+def main(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help=f"Settings to use instead of ./{settings.FILE}; also {settings.FILE_VARIABLE}.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Make the effect happen once.
+
+    Every command takes its store as a URL, or from DUPEPROOF_URL, or from the file dupeproof.toml.
+    """
+    found = settings.read(config, context.command)
+    settings.current.set(found)
+    context.default_map = found.defaults
+
 
 TRY_IT = "Try it"
 A_KEY = "One key"

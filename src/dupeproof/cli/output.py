@@ -32,6 +32,14 @@ def say_json(value: Any) -> None:
     out.file.flush()
 
 
+def report(text: str, facts: dict[str, Any], *, as_json: bool) -> None:
+    """What was done: a line for people, or the facts for programs."""
+    if as_json:
+        say_json(facts)
+    else:
+        say(text)
+
+
 def say_pairs(pairs: dict[str, object]) -> None:
     """Names and values under each other."""
     table = Table.grid(padding=(0, 3))

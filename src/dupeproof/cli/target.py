@@ -6,18 +6,19 @@ from typing import Annotated
 
 import typer
 
+from dupeproof.cli import settings
 from dupeproof.core.protocols import Store
 from dupeproof.errors import ConfigError
 from dupeproof.stores import open_store
 from dupeproof.stores.urls import parse_url
 
-VARIABLE = "DUPEPROOF_URL"
+_NONE_GIVEN = f"{settings.URL_VARIABLE} or {settings.FILE} where left out"
 
 Url = Annotated[
     str | None,
     typer.Argument(
         metavar="URL",
-        help=f"The store, such as sqlite:///dedup.db; {VARIABLE} where left out.",
+        help=f"The store, such as sqlite:///dedup.db; {_NONE_GIVEN}.",
         show_default=False,
     ),
 ]
@@ -31,16 +32,35 @@ KeyAfterUrl = Annotated[
         show_default=False,
     ),
 ]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NS", help="The namespace of the key.")]
+Namespace = Annotated[
+    str,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NS",
+        help="The namespace of the key.",
+        envvar=settings.NAMESPACE_VARIABLE,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
 def chosen(url: str | None) -> str:
-    """The URL given, or the one of the environment."""
-    found = url or os.environ.get(VARIABLE)
+    """The URL given, else the one of the environment, else that of the file."""
+    found = url or os.environ.get(settings.URL_VARIABLE) or settings.current.get().url
     if found:
         return found
-    raise ConfigError(f"which store? Give its URL, such as sqlite:///dedup.db, or set {VARIABLE}")
+    raise ConfigError(
+        "which store? Give its URL, such as sqlite:///dedup.db, "
+        f"or set {settings.URL_VARIABLE}, or write it into {settings.FILE}"
+    )
+
+
+def after_url(words: list[str] | None) -> tuple[str, list[str]]:
+    """The URL, which may be left out, and the words after it."""
+    words = words or []
+    url, rest = (words[0], words[1:]) if words and "://" in words[0] else (None, words)
+    return existing(chosen(url)), rest
 
 
 def url_and_key(first: str | None, second: str | None) -> tuple[str, str]:

@@ -1,11 +1,17 @@
 """`dupeproof forget`: make a key new again."""
 
 from dupeproof import Once
-from dupeproof.cli.output import NotFound, say
-from dupeproof.cli.target import KeyAfterUrl, Namespace, UrlOrKey, url_and_key
+from dupeproof.cli.output import NotFound, report
+from dupeproof.cli.target import AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_and_key
 
 
-def forget(first: UrlOrKey = None, second: KeyAfterUrl = None, *, namespace: Namespace = "default") -> None:
+def forget(
+    first: UrlOrKey = None,
+    second: KeyAfterUrl = None,
+    *,
+    namespace: Namespace = "default",
+    as_json: AsJson = False,
+) -> None:
     """Remove a key's record and mark: the next message or call with it runs. An owner still at work is refused later.
 
     Exit code 1 when nothing was known.
@@ -14,4 +20,4 @@ def forget(first: UrlOrKey = None, second: KeyAfterUrl = None, *, namespace: Nam
     with Once(url, namespace=namespace) as once:
         if not once.forget(key):
             raise NotFound(f"nothing is known of this key in namespace {namespace}")
-    say("forgotten")
+    report("forgotten", {"forgotten": True}, as_json=as_json)

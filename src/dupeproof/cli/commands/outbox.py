@@ -8,8 +8,8 @@ import msgspec
 import typer
 from rich.table import Table
 
-from dupeproof.cli.output import NotFound, out, say, say_json, say_pairs
-from dupeproof.cli.target import AsJson, Url, chosen, existing
+from dupeproof.cli.output import NotFound, out, report, say, say_json, say_pairs
+from dupeproof.cli.target import AsJson, Url, after_url, chosen, existing
 from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError
 from dupeproof.keys.names import key_digest
@@ -83,15 +83,15 @@ def dead(
 
 
 @outbox.command(epilog="Example: [bold]dupeproof outbox retry sqlite:///shop.db --all[/]")
-def retry(words: UrlAndIds = None, *, every: All = False) -> None:
+def retry(words: UrlAndIds = None, *, every: All = False, as_json: AsJson = False) -> None:
     """Put dead messages back in their place, with all their attempts before them. Exit code 1 when one is not dead."""
-    _move(words, "retry", "put back", every=every)
+    _move(words, "retry", "put back", every=every, as_json=as_json)
 
 
 @outbox.command(epilog="Example: [bold]dupeproof outbox drop sqlite:///shop.db 018f…[/]")
-def drop(words: UrlAndIds = None, *, every: All = False) -> None:
+def drop(words: UrlAndIds = None, *, every: All = False, as_json: AsJson = False) -> None:
     """Give up dead messages for good; what waited behind them goes on. Exit code 1 when one is not dead."""
-    _move(words, "drop", "dropped", every=every)
+    _move(words, "drop", "dropped", every=every, as_json=as_json)
 
 
 def _move(
@@ -100,15 +100,16 @@ def _move(
     done: str,
     *,
     every: bool,
+    as_json: bool,
 ) -> None:
-    words = words or []
-    url, ids = (words[0], words[1:]) if words and "://" in words[0] else (None, words)
+    url, ids = after_url(words)
     if every == bool(ids):
         raise ConfigError("which messages? Give their ids, or --all")
-    with closing(_opened(url)) as source:
+    with closing(open_source(url)) as source:
         moved = (source.retry if verb == "retry" else source.drop)(None if every else ids)
-    say(f"{done}: {len(moved):,}")
     missing = set(ids) - set(moved)
+    facts = {done.replace(" ", "_"): sorted(moved), "missing": sorted(missing)}
+    report(f"{done}: {len(moved):,}", facts, as_json=as_json)
     if missing:
         raise NotFound(f"not dead: {', '.join(sorted(missing))}")
 

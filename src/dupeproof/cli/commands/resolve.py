@@ -6,8 +6,8 @@ import msgspec
 import typer
 
 from dupeproof import ConfigError, Once
-from dupeproof.cli.output import NotFound, say
-from dupeproof.cli.target import KeyAfterUrl, Namespace, UrlOrKey, url_and_key
+from dupeproof.cli.output import NotFound, report
+from dupeproof.cli.target import AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_and_key
 
 
 def resolve(
@@ -20,6 +20,7 @@ def resolve(
     ] = "null",
     window: Annotated[str, typer.Option("--window", help="How long the key is remembered from now.")] = "24h",
     reopen: Annotated[bool, typer.Option("--reopen", help="It was not done: let it run again.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say that the work of a key was done, with this result, or with --reopen that it was not.
 
@@ -33,7 +34,8 @@ def resolve(
             raise NotFound(
                 f"there is nothing to resolve: the key is unknown or done in namespace {namespace}"
             )
-    say("reopened" if reopen else "resolved")
+    done = "reopened" if reopen else "resolved"
+    report(done, {done: True}, as_json=as_json)
 
 
 def _value(text: str) -> Any:

@@ -5,8 +5,8 @@ from typing import Annotated, Protocol, runtime_checkable
 
 import typer
 
-from dupeproof.cli.output import out, say
-from dupeproof.cli.target import Url, chosen
+from dupeproof.cli.output import out, report, say_json
+from dupeproof.cli.target import AsJson, Url, chosen
 from dupeproof.core.protocols import Inspectable, ability
 from dupeproof.sql import Translated, join
 from dupeproof.sql._sync.databases import opened
@@ -28,6 +28,7 @@ def schema(
     apply: Annotated[
         bool, typer.Option("--apply", help="Make the tables, or bring them up to date.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the tables and functions the store needs, or with --apply make them. Applying twice is fine.
 
@@ -36,30 +37,42 @@ def schema(
     chosen_url = chosen(url)
     shown = redact(chosen_url)
     if is_mysql(chosen_url):
-        _mysql(chosen_url, apply=apply)
+        _mysql(chosen_url, apply=apply, as_json=as_json)
         return
     with closing(open_store(chosen_url)) as store:
         inspectable = ability(store, Inspectable)  # type: ignore[type-abstract]
         migrating = ability(store, Migrating)  # type: ignore[type-abstract]
         if inspectable is None:
-            say(f"{shown} has no schema; there is nothing to make")
+            report(f"{shown} has no schema; there is nothing to make", {"store": shown}, as_json=as_json)
         elif not apply:
-            out.file.write(inspectable.schema())
+            _print(shown, inspectable.schema(), as_json=as_json)
         elif migrating is not None:
             applied = migrating.migrate()
-            say(f"{shown}: applied {', '.join(map(str, applied))}" if applied else f"{shown}: up to date")
+            _applied(shown, applied, as_json=as_json)
         else:
             store.check()
-            say(f"{shown}: up to date")
+            _applied(shown, [], as_json=as_json)
 
 
-def _mysql(url: str, *, apply: bool) -> None:
+def _print(shown: str, sql: str, *, as_json: bool) -> None:
+    if as_json:
+        say_json({"store": shown, "sql": sql})
+    else:
+        out.file.write(sql)
+
+
+def _applied(shown: str, versions: list[int], *, as_json: bool) -> None:
+    done = f"applied {', '.join(map(str, versions))}" if versions else "up to date"
+    report(f"{shown}: {done}", {"store": shown, "applied": versions}, as_json=as_json)
+
+
+def _mysql(url: str, *, apply: bool, as_json: bool) -> None:
     """MariaDB and MySQL hold inboxes and outboxes only; their files make what is missing."""
     if not apply:
-        out.file.write(MYSQL)
+        _print(redact(url), MYSQL, as_json=as_json)
         return
     with Translated(), opened(url)() as connection:
         joined = join(connection)
         for statement in split(MYSQL):
             joined.execute(statement)
-    say(f"{redact(url)}: up to date")
+    _applied(redact(url), [], as_json=as_json)

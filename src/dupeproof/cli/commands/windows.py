@@ -7,8 +7,8 @@ import typer
 from rich.table import Table
 
 from dupeproof.cli.lateness import bars, facts, pairs, row
-from dupeproof.cli.output import NotFound, out, say, say_json, say_pairs
-from dupeproof.cli.target import AsJson, existing
+from dupeproof.cli.output import NotFound, out, report, say, say_json, say_pairs
+from dupeproof.cli.target import AsJson, after_url
 from dupeproof.core.durations import shown
 from dupeproof.errors import ConfigError
 from dupeproof.inbox import Inbox
@@ -25,11 +25,13 @@ class Verb(StrEnum):
 
 def windows(
     verb: Verb,
-    url: Annotated[str, typer.Argument(metavar="URL", help="The database of the inboxes.")],
-    group: Annotated[str | None, typer.Argument(metavar="GROUP", show_default=False)] = None,
-    window: Annotated[
-        str | None,
-        typer.Argument(metavar="WINDOW", help="Such as 4h, or payments.", show_default=False),
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[URL] [GROUP] [WINDOW]",
+            help="The database of the inboxes, which may be left out as elsewhere; a group; 4h, or payments.",
+            show_default=False,
+        ),
     ] = None,
     *,
     as_json: AsJson = False,
@@ -40,25 +42,25 @@ def windows(
     suggests: twice the time within which 99.9 % of them came, never less than the longest. Groups without a window here
     have the one their code says.
     """
-    if (verb is Verb.LIST) is not (group is None) or (verb is Verb.SET) is not (window is not None):
-        raise ConfigError("write: windows list URL, get URL GROUP, set URL GROUP 4h, or unset URL GROUP")
-    if verb is Verb.SET:
-        assert group is not None
-        assert window is not None
-        _change(url, group, window)
-        say(f"{group}: {shown(stored.window_milliseconds(window))}")
-    elif verb is Verb.UNSET:
-        assert group is not None
-        _change(url, group, None)
-        say(f"{group}: as its code says")
-    elif group is None:
-        _list(read_groups(existing(url)), as_json=as_json)
-    else:
-        _get(read_groups(existing(url)), group, as_json=as_json)
+    url, rest = after_url(words)
+    match verb, rest:
+        case Verb.LIST, []:
+            _list(read_groups(url), as_json=as_json)
+        case Verb.GET, [group]:
+            _get(read_groups(url), group, as_json=as_json)
+        case Verb.SET, [group, window]:
+            _change(url, group, window)
+            told = shown(stored.window_milliseconds(window))
+            report(f"{group}: {told}", {"group": group, "window": told}, as_json=as_json)
+        case Verb.UNSET, [group]:
+            _change(url, group, None)
+            report(f"{group}: as its code says", {"group": group, "window": None}, as_json=as_json)
+        case _:
+            raise ConfigError("write: windows list URL, get URL GROUP, set URL GROUP 4h, or unset URL GROUP")
 
 
 def _change(url: str, group: str, window: str | None) -> None:
-    inbox = Inbox(group, database=existing(url))
+    inbox = Inbox(group, database=url)
     with inbox.transaction() as connection:
         inbox.change_window(connection, window)
 

@@ -97,12 +97,17 @@ def _postgres_bytes(url: str, kind: str) -> int:
 def _own_schema(url: str) -> Iterator[str]:
     import psycopg  # noqa: PLC0415 - an extra
 
+    from dupeproof.stores.postgres.faults import unavailable  # noqa: PLC0415 - the same
     from dupeproof.stores.postgres.target import target  # noqa: PLC0415 - the same
 
     name = f"dupeproof_plan_{uuid.uuid4().hex[:8]}"
     conninfo = target(parse_url(url)).conninfo
-    with psycopg.connect(conninfo, autocommit=True) as connection:
+    try:
+        connection = psycopg.connect(conninfo, autocommit=True)
         connection.execute(f"CREATE SCHEMA {name}")
+    except psycopg.Error as exc:
+        raise unavailable(redact(url), exc) from exc
+    with connection:
         try:
             mark = "&" if "?" in url else "?"
             yield f"{url}{mark}options={quote(f'-csearch_path={name}')}"
