@@ -224,4 +224,4 @@ def console_types() -> None:
     listener = ConsoleListener()
     Once("memory://", events=[listener])
     assert_type(ConsoleApp("memory://", listener=listener, token=None, hosts=("localhost",)), ConsoleApp)
-    ConsoleApp("memory://", "token")  # type: ignore[misc]
+    ConsoleApp(listener=listener)  # type: ignore[call-arg]

@@ -32,7 +32,7 @@ async def fields(request: Request) -> dict[str, str]:
 
 def path_to(request: Request, name: str, **parameters: str) -> str:
     """Of one of our pages. Not `url_for`: that asks the app we are mounted in, which does not know them."""
-    return str(request.scope.get("root_path", "")) + request.app.url_path_for(name, **parameters)
+    return f"{request.scope.get('root_path', '')}{request.app.url_path_for(name, **parameters)}"
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
