@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from urllib.request import urlopen
 
 import httpx
 import pytest
-from console_data import TOKEN, fill
+from console_data import TOKEN, address, fill
 
 from dupeproof.console import ConsoleApp
 from dupeproof.testing.servers import process, wait_until
@@ -44,9 +45,18 @@ class Visitor:
         return fields | {"confirmation": hidden[1]}
 
 
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("filled")
+    fill(folder)
+    return folder
+
+
 @pytest.fixture
-def url(tmp_path):
-    return fill(tmp_path)
+def url(filled, tmp_path):
+    """Of a store with something of everything in it, the test's own."""
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    return address(tmp_path)
 
 
 @pytest.fixture
@@ -80,15 +90,15 @@ def served(tmp_path):
         with (tmp_path / "log").open("ab") as log:
             running = process.spawn(command, cwd=tmp_path, log=log, env=env, end_signal=signal.SIGTERM)
         started.append(running)
-        address = f"http://127.0.0.1:{port}/ops/"
+        page = f"http://127.0.0.1:{port}/ops/"
 
         def answers():
             assert running.poll() is None, (tmp_path / "log").read_text()
-            with urlopen(address, timeout=10) as answer:
+            with urlopen(page, timeout=10) as answer:
                 return answer.status == 200
 
         wait_until(answers, what="the console to answer")
-        return address, running.pid
+        return page, running.pid
 
     yield serve
     for running in started:

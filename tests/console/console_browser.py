@@ -3,7 +3,7 @@
 import base64
 import json
 
-PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
 DESKTOP = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
 COMPLAINTS = ("error", "warning", "assert")
 _SECONDS = 20

@@ -16,9 +16,13 @@ TOKEN = "a-token-for-the-console"
 EVIL = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
 
+def address(folder):
+    return f"sqlite:///{folder}/dedup.db?synchronous=normal"
+
+
 def fill(folder):
-    """The URL of an SQLite file with a key in each state, duplicates of an inbox, and a dead message."""
-    url = f"sqlite:///{folder}/dedup.db?synchronous=normal"
+    """An SQLite file with a key in each state, duplicates of an inbox, and a dead message."""
+    url = address(folder)
     with Once(url) as once:
         once.seen("marked")
         once.run("done", lambda: {"receipt": "secret-receipt-17"})
@@ -31,7 +35,6 @@ def fill(folder):
     with closing(sqlite3.connect(f"{folder}/dedup.db", isolation_level=None)) as connection:
         late(connection)
         dead_message(connection, url)
-    return url
 
 
 def held(url, key):

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 EVENTS = 10_000
-SECONDS = 6
+SECONDS = 5
 WATCHERS = 3
 
 
