@@ -10,8 +10,10 @@ from dupeproof import __version__
 COMMANDS = [
     "bench",
     "demo",
+    "doctor",
     "forget",
     "outbox",
+    "plan",
     "purge",
     "relay",
     "resolve",

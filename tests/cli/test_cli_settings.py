@@ -128,7 +128,7 @@ def commands(group=None, words=()):
     for name, command in (group or get_command(app)).commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, (*words, name))
-        else:
+        elif name != "console":  # answers in pages
             yield pytest.param(command, id=" ".join((*words, name)))
 
 
