@@ -83,12 +83,12 @@ def test_an_acknowledgement_that_comes_late_is_harmless(redis_server, postgres_m
     until(lambda: began)
     second = run(place.consumer(queue, handle, inbox=ledger.inbox(is_async=False, group=queue)))
     until(
-        lambda: first.tally.done + second.tally.done + second.tally.duplicates >= 2,
+        lambda: sum(each.tally.done + each.tally.duplicates for each in (first, second)) >= 2,
         lambda: (first.tally, second.tally),
     )
     first.stop()
     second.stop()
     assert ledger.counts() == {"m-1": 1}
-    assert second.tally.redelivered >= 1
+    assert first.tally.redelivered + second.tally.redelivered >= 1
     with place.client() as client:
         assert client.xpending(queue, queue)["pending"] == 0

@@ -87,6 +87,14 @@ def test_a_handler_that_takes_care_passes(torture):
     assert found["out_of_order"] is None
 
 
+def test_effects_of_an_earlier_run_are_not_taken_for_those_of_this_one(torture, tmp_path):
+    twice = ("--messages", "50", "--kills", "0", "--database", f"sqlite:///{tmp_path}/same.db")
+    assert torture(*twice)[0] == 0
+    code, said = torture(*twice)
+    assert code == 2
+    assert "earlier run" in said
+
+
 def test_a_consumer_that_cannot_live_ends_the_torture(torture):
     code, said = torture(
         "--messages",

@@ -6,7 +6,7 @@ from dupeproof.brokers.base import Reject
 from dupeproof.errors import Busy, ClaimLost, Dead, Held, KeyReused, RetryTransaction, StoreUnavailable
 from dupeproof.sql.faults import code_of
 
-_PASSING = ("08", "53", "57", "40")
+_PASSING = ("08", "53", "57P", "40")
 """Classes of SQLSTATE: connection lost, out of resources, shut down or starting up, rolled back in favour of another."""
 _PASSING_NUMBERS = frozenset({1040, 1053, 2002, 2003, 2006, 2013})
 """The same in numbers of MySQL and MariaDB."""

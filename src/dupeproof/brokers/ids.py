@@ -41,6 +41,8 @@ def identify(each: Delivery, plan: Plan) -> KeyInvalid | None:
             return None
     except KeyInvalid as exc:
         return exc
+    except Exception as exc:  # noqa: BLE001 - id_of is the user's, and the body may be anybody's
+        return KeyInvalid(f"id_of could not read the id: {type(exc).__name__}")
     return KeyMissing(
         "the message has no id; have its sender set one, or choose id_of=, missing_id='content' or 'pass'"
     )

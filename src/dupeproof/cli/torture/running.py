@@ -133,6 +133,7 @@ class _Run:
 
     def run(self) -> Outcome:
         self._ledger.make()
+        self._check_clean()
         config = self._stage.config(self._request.handler)
         pipes = self._stage.pipes.pipes if self._stage.pipes is not None else [None] * CONSUMERS
         self._workers = [
@@ -152,6 +153,14 @@ class _Run:
             if publishing.is_alive():
                 publishing.join(30)
         return self._outcome(gave_up=gave_up)
+
+    def _check_clean(self) -> None:
+        """Effects of an earlier run would be taken for those of this one."""
+        counts = self._ledger.counts() if self._count is None else self._count()
+        if any(number and ident in self._course.keys for ident, number in counts.items()):
+            raise ConfigError(
+                "there are effects of an earlier run already; empty what --check counts, or give another --database"
+            )
 
     def _wait_ready(self) -> None:
         give_up = time.monotonic() + 60
