@@ -62,6 +62,7 @@ EXTRAS = {
     "nats": "from dupeproof.brokers.nats import NatsPublisher; NatsPublisher('nats://localhost:1')",
     "metrics": "from dupeproof.metrics.prometheus import PrometheusListener; PrometheusListener()",
     "otel": "from dupeproof.metrics.otel import OpenTelemetryListener; OpenTelemetryListener()",
+    "console": "from dupeproof.console import ConsoleApp; ConsoleApp('memory://')",
     "cli": "import sys; sys.argv[1:] = ['version']; from dupeproof.__main__ import main; main()",
     "bench": "from dupeproof.cli.bench import picture",
 }
@@ -126,7 +127,7 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel):
     wanted = {
         f"dupeproof/{path.relative_to(source)}"
         for path in source.rglob("*")
-        if path.suffix in {".py", ".lua", ".sql", ".typed", ".css", ".html", ".js"} and path.is_file()
+        if path.suffix in {".py", ".lua", ".sql", ".typed", ".css", ".html", ".js", ".svg"} and path.is_file()
     }
     assert wanted == {name for name in names if name.startswith("dupeproof/")}
     assert {name.partition("/")[0] for name in names} == {
