@@ -1,7 +1,6 @@
 """Each finding on a real server that is set up wrongly, and silence on one that is set up right."""
 
 import json
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from dupeproof.doctor import Severity, examine, postgres, sqlite
 from dupeproof.doctor.redis import Client, pack, target
 from dupeproof.stores import open_store
 from dupeproof.stores.urls import parse_url
+from support.clocks import shifted_by
 
 RIGHT = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 
@@ -284,9 +284,9 @@ def test_a_fast_tier_may_forget(own_redis, postgres_in_order):
     assert report.findings == []
 
 
-@pytest.mark.skipif(shutil.which("faketime") is None, reason="faketime is not installed")
+@pytest.mark.skipif(shifted_by(1) is None, reason="libfaketime is not installed")
 def test_a_clock_that_is_wrong_is_found(postgres_in_order):
-    command = ["faketime", "--exclude-monotonic", "-f", "+1h", sys.executable, "-m", "dupeproof", "doctor"]
+    command = [*shifted_by(1), sys.executable, "-m", "dupeproof", "doctor"]
     done = subprocess.run(
         [*command, postgres_in_order, "--json"], check=False, capture_output=True, text=True, timeout=60
     )

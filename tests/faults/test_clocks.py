@@ -1,11 +1,11 @@
 """Clients whose clocks are an hour wrong: the server's clock is the only one that counts."""
 
 import contextlib
-import shutil
 import time
 
 import pytest
 
+from support.clocks import shifted_by
 from support.stores import on
 from support.workers import start_behind, wait_for
 
@@ -18,10 +18,9 @@ def shifted(url, worker):
     with contextlib.ExitStack() as stack:
 
         def start(hours, **options):
-            if shutil.which("faketime") is None:
+            before = shifted_by(hours)
+            if before is None:
                 return worker(url, clock_shift=hours * HOUR, **options)
-            # The steady clock stays: faketime would let waits that are timed by it hang.
-            before = ["faketime", "--exclude-monotonic", "-f", f"{hours:+d}h"]
             return stack.enter_context(contextlib.closing(start_behind(before, url, **options)))
 
         yield start

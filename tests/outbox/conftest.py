@@ -1,61 +1,22 @@
 """An outbox on each database that can have one, and both flavors of relay behind the same plain calls."""
 
 import asyncio
-import contextlib
 import sqlite3
 from contextlib import contextmanager
 from functools import partial
 
 import psycopg
-import pymysql
 import pytest
-import sqlalchemy
+from outbox_boxes import CONNECT, Box
 from outbox_deliveries import Deliveries
 
-from dupeproof import AsyncRelay, Outbox, Relay
+from dupeproof import AsyncRelay, Relay
 
 DATABASES = [
     pytest.param("sqlite", id="sqlite"),
     pytest.param("postgres", marks=pytest.mark.server("postgres"), id="postgres"),
     pytest.param("mariadb", marks=pytest.mark.server("mariadb"), id="mariadb"),
 ]
-TABLES = [f"dupeproof_outbox{part}" for part in ("", "_lanes", "_failing", "_dead", "_sent")]
-
-
-class Box:
-    """A database with an outbox in it, and a connection of the application's."""
-
-    def __init__(self, url, connect):
-        self.url = url
-        self.connect = connect
-        self.connection = connect()
-        self.outbox = Outbox()
-        self.outbox.create_schema(self.connection)
-        self.connection.commit()
-
-    def add(self, *payloads, **options):
-        ids = [self.outbox.add(self.connection, topic="orders", payload=each, **options) for each in payloads]
-        self.connection.commit()
-        return ids
-
-    def all(self, statement):
-        rows = self.execute(statement)
-        self.connection.commit()
-        return rows
-
-    def execute(self, statement):
-        """DB-API alone, which all of them have."""
-        with contextlib.closing(self.connection.cursor()) as cursor:
-            cursor.execute(statement)
-            return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
-
-    def empty(self):
-        for table in TABLES:
-            self.execute(f"DELETE FROM {table}")
-        self.connection.commit()
-
-    def waiting(self):
-        return self.all("SELECT count(*) FROM dupeproof_outbox")[0][0]
 
 
 @pytest.fixture(params=DATABASES)
@@ -70,21 +31,6 @@ def box(request, tmp_path):
         made.empty()
     yield made
     made.connection.close()
-
-
-def connect_to_mariadb(url):
-    there = sqlalchemy.engine.make_url(url)
-    return pymysql.connect(
-        host=there.host,
-        port=there.port,
-        user=there.username,
-        password=there.password or "",
-        database=there.database,
-        charset="utf8mb4",
-    )
-
-
-CONNECT = {"postgres": psycopg.connect, "mariadb": connect_to_mariadb}
 
 
 @pytest.fixture(params=["sync", "async"])

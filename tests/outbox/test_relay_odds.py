@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from outbox_boxes import Box, connect_to_mariadb
 
 from dupeproof import ConfigError, Relay, StoreUnavailable
 from dupeproof.outbox.failures import described
@@ -129,8 +130,6 @@ def test_many_open_files_do_not_end_a_relay(tmp_path):
 
 
 def test_locks_that_nobody_gives_back_are_an_outage_on_mariadb(mariadb_url):
-    from conftest import Box, connect_to_mariadb
-
     box = Box(mariadb_url, lambda: connect_to_mariadb(mariadb_url))
     box.add(1)
     source = open_source(mariadb_url)
@@ -151,8 +150,6 @@ def test_locks_that_nobody_gives_back_are_an_outage_on_mariadb(mariadb_url):
 
 def test_a_backlog_behind_dead_keys_is_passed_over_fast_on_mariadb(mariadb_url):
     """Also when the server knows its tables: then it used to read all of them for every lane."""
-    from conftest import Box, connect_to_mariadb
-
     box = Box(mariadb_url, lambda: connect_to_mariadb(mariadb_url))
     rows = [{"topic": "t", "payload": 1, "key": f"dead-{n % 200}"} for n in range(8_000)]
     box.outbox.add_many(box.connection, rows)
