@@ -7,27 +7,27 @@ _IN_TRANSACTION = 1
 """A flag in what MariaDB and MySQL say with every answer."""
 
 
-def _psycopg(connection: Any) -> bool:
+def psycopg_alone(connection: Any) -> bool:
     return bool(connection.autocommit) and connection.info.transaction_status.name == "IDLE"
 
 
-def _pymysql(connection: Any) -> bool:
+def pymysql_alone(connection: Any) -> bool:
     return bool(connection.get_autocommit()) and not connection.server_status & _IN_TRANSACTION
 
 
-def _sqlite3(connection: Any) -> bool:
+def sqlite3_alone(connection: Any) -> bool:
     by_itself = connection.isolation_level is not None and getattr(connection, "autocommit", -1) == -1
     return not connection.in_transaction and not by_itself
 
 
 _ASKED: dict[str, Callable[[Any], bool]] = {
-    "psycopg": _psycopg,
-    "pymysql": _pymysql,
+    "psycopg": psycopg_alone,
+    "pymysql": pymysql_alone,
     "aiomysql": lambda connection: (
         bool(connection.get_autocommit()) and not connection.get_transaction_status()
     ),
-    "sqlite3": _sqlite3,
-    "aiosqlite": _sqlite3,
+    "sqlite3": sqlite3_alone,
+    "aiosqlite": sqlite3_alone,
 }
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from dupeproof.sql._async.protocols import AsyncJoined
+from dupeproof.sql.autocommit import psycopg_alone
 
 
 class AsyncPsycopg(AsyncJoined):
@@ -15,8 +16,7 @@ class AsyncPsycopg(AsyncJoined):
     @property
     def in_transaction(self) -> bool:
         """Without autocommit psycopg opens one by itself."""
-        connection = self._connection
-        return not connection.autocommit or connection.info.transaction_status.name != "IDLE"
+        return not psycopg_alone(self._connection)
 
     @property
     def how_to_begin(self) -> str:

@@ -4,6 +4,7 @@
 from typing import Any
 
 from dupeproof.sql._sync.protocols import Joined
+from dupeproof.sql.autocommit import psycopg_alone
 
 
 class Psycopg(Joined):
@@ -16,8 +17,7 @@ class Psycopg(Joined):
     @property
     def in_transaction(self) -> bool:
         """Without autocommit psycopg opens one by itself."""
-        connection = self._connection
-        return not connection.autocommit or connection.info.transaction_status.name != "IDLE"
+        return not psycopg_alone(self._connection)
 
     @property
     def how_to_begin(self) -> str:

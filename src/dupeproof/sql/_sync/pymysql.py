@@ -5,9 +5,7 @@ from typing import Any
 
 from dupeproof.errors import ConfigError
 from dupeproof.sql._sync.protocols import CLOSED, Joined
-
-_IN_TRANSACTION = 1
-"""A flag in what the server says with every answer."""
+from dupeproof.sql.autocommit import pymysql_alone
 
 
 class Pymysql(Joined):
@@ -21,8 +19,7 @@ class Pymysql(Joined):
 
     @property
     def in_transaction(self) -> bool:
-        connection = self._connection
-        return bool(not connection.get_autocommit() or connection.server_status & _IN_TRANSACTION)
+        return not pymysql_alone(self._connection)
 
     @property
     def how_to_begin(self) -> str:

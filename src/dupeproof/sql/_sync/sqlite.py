@@ -5,6 +5,7 @@ import sqlite3
 from typing import Any
 
 from dupeproof.sql._sync.protocols import Joined
+from dupeproof.sql.autocommit import sqlite3_alone
 
 
 class Sqlite(Joined):
@@ -17,9 +18,7 @@ class Sqlite(Joined):
     @property
     def in_transaction(self) -> bool:
         """With an isolation level sqlite3 opens one by itself, before the first statement that writes."""
-        connection = self._connection
-        by_itself = connection.isolation_level is not None and getattr(connection, "autocommit", -1) == -1
-        return connection.in_transaction or by_itself
+        return not sqlite3_alone(self._connection)
 
     @property
     def how_to_begin(self) -> str:
