@@ -9,7 +9,10 @@ Result = BaseException | None
 
 
 class Waves:
-    """A wave holds at most one message of each key; the next one only what may follow the results of the last."""
+    """A wave holds at most one message of each key and of each id; the next one only what may follow the last one's results.
+
+    Of each id, because drivers tell by it which message a broker has returned.
+    """
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._left = list(enumerate(messages))
@@ -20,16 +23,18 @@ class Waves:
     def __iter__(self) -> Iterator[list[Message]]:
         while self._left:
             seen: set[str] = set()
+            ids: set[str] = set()
             wave, later = [], []
             for place, message in self._left:
                 if message.key in self._stuck:
                     continue
-                if message.key is not None and message.key in seen:
+                if message.id in ids or (message.key is not None and message.key in seen):
                     later.append((place, message))
                 else:
                     wave.append((place, message))
-                    if message.key is not None:
-                        seen.add(message.key)
+                    ids.add(message.id)
+                if message.key is not None:
+                    seen.add(message.key)
             self._wave, self._left = wave, later
             if wave:
                 yield [message for _, message in wave]

@@ -110,5 +110,12 @@ def marked(count: int) -> str:
     return f"SELECT HEX(`key`) FROM dupeproof_inbox WHERE `key` IN ({keys}) AND token = UNHEX(:token)"  # noqa: S608
 
 
+@lru_cache(256)
+def count(dialect: Dialect, number: int) -> str:
+    """How many of that many are there."""
+    key = "`key`" if dialect == "mysql" else "key"
+    return f"SELECT count(*) FROM dupeproof_inbox WHERE {key} IN ({_keys(dialect, number)})"  # noqa: S608
+
+
 def _keys(dialect: Dialect, count: int) -> str:
     return ", ".join(_MARKING[dialect].key.replace(":key", f":key{n}") for n in range(count))

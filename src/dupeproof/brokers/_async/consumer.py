@@ -57,6 +57,7 @@ class AsyncConsumer:
     async def run(self) -> None:
         """Consume until told to stop. A broker that is down is tried again; a queue that is not there is an error."""
         await self._processor.check()
+        self._lanes = Lanes(self._plan.concurrency, self._plan.batch)  # nothing is left of an earlier run
         workers = self._workers = Workers(self._plan.concurrency, self._processor.process)
         try:
             with on_signals(self.stop):

@@ -59,6 +59,8 @@ class AsyncInTransaction:
                     verdicts = [
                         await self._one(connection, each, new) for each, new in zip(chunk, news, strict=True)
                     ]
+                    marked = [each.message.id for each, new in zip(chunk, news, strict=True) if new]
+                    await self._inbox.confirm(connection, [ident for ident in marked if ident is not None])
                     if self._source.features.position:
                         await self._source.record(connection, chunk)
         except OSError as exc:

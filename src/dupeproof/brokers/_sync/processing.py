@@ -60,6 +60,8 @@ class InTransaction:
                     verdicts = [
                         self._one(connection, each, new) for each, new in zip(chunk, news, strict=True)
                     ]
+                    marked = [each.message.id for each, new in zip(chunk, news, strict=True) if new]
+                    self._inbox.confirm(connection, [ident for ident in marked if ident is not None])
                     if self._source.features.position:
                         self._source.record(connection, chunk)
         except OSError as exc:

@@ -67,11 +67,11 @@ class MemoryBroker:
                 mine = [receipt for receipt, (owner, _) in queue.held.items() if owner == session]
                 queue.waiting.extendleft(queue.held.pop(receipt)[1] for receipt in reversed(mine))
 
-    def put(self, name: str, entry: Entry) -> bool:
-        """False when the queue is full."""
+    def put(self, name: str, entry: Entry, *, new: bool = True) -> bool:
+        """False when the queue is full; what was in it before, or is put aside, always has a place."""
         with self._lock:
             queue = self._queue(name)
-            if len(queue.waiting) >= MOST:
+            if new and len(queue.waiting) >= MOST:
                 return False
             queue.waiting.append(entry)
             return True

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from typing import Any
+from zlib import crc32
 
 from dupeproof.brokers.base import Delivery, dead_headers
 from dupeproof.brokers.errors import NotPublished
@@ -11,6 +12,8 @@ from dupeproof.keys.messages import from_headers
 from dupeproof.outbox.messages import Message
 
 ID, KEY, TYPE = "Nats-Msg-Id", "dupeproof-key", "dupeproof-type"
+ORIGINAL = "dupeproof-id"
+"""The id of a message that was put aside: what NATS calls its id is another one then, or it would take it for a duplicate."""
 _NAME = re.compile(r"[!-9;-~]+")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -21,7 +24,11 @@ def published(message: Message) -> dict[str, str]:
 
 def put_aside(each: Delivery, reason: str, subject: str) -> dict[str, str]:
     headers = dead_headers(each, " ".join(reason.split()), subject)
-    return _headers(each.sender_id, each.message.key, "", headers)
+    metadata = each.receipt[1].metadata
+    if each.sender_id is not None:
+        headers[ORIGINAL] = each.sender_id
+    ident = f"dead-{metadata.stream}-{metadata.sequence.stream}"
+    return _headers(ident, each.message.key, "", headers)
 
 
 def _headers(ident: str | None, key: str | None, kind: str, others: Mapping[str, str]) -> dict[str, str]:
@@ -41,10 +48,10 @@ def received(message: Any, receipt: Any, uncounted: int) -> Delivery:
     headers: dict[str, str] = message.headers or {}
     metadata = message.metadata
     return delivery(
-        lambda: from_headers(headers, ID, missing="pass"),
+        lambda: from_headers(headers, ORIGINAL if ORIGINAL in headers else ID, missing="pass"),
         receipt,
         body=message.data,
-        headers={name: value for name, value in headers.items() if name not in (ID, KEY, TYPE)},
+        headers={name: value for name, value in headers.items() if name not in (ID, KEY, TYPE, ORIGINAL)},
         topic=message.subject,
         key=headers.get(KEY),
         attempt=metadata.num_delivered - uncounted,
@@ -53,5 +60,6 @@ def received(message: Any, receipt: Any, uncounted: int) -> Delivery:
 
 
 def plain_name(text: str) -> str:
-    """As streams and durable consumers may be called."""
-    return _NOT_IN_NAMES.sub("_", text)
+    """As streams and durable consumers may be called; what had to be changed is told apart by a digest."""
+    plain = _NOT_IN_NAMES.sub("_", text)
+    return plain if plain == text else f"{plain}-{crc32(text.encode()):08x}"

@@ -67,13 +67,16 @@ def received(properties: Any, routing_key: str, body: bytes, receipt: Any, *, re
     )
 
 
+_THE_BROKERS = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "x-acquired-count")
+
+
 def _texts(headers: Mapping[str, Any]) -> dict[str, str]:
     """Without ours, and without what the broker adds on the way."""
     plain = (str, bytes, int, float)
     return {
         name: _text(value)
         for name, value in headers.items()
-        if name not in _OURS and not name.startswith("x-") and isinstance(value, plain)
+        if name not in _OURS and not name.startswith(_THE_BROKERS) and isinstance(value, plain)
     }
 
 

@@ -1,6 +1,7 @@
-"""A consumer as a process of its own, to be killed: `python -m dupeproof.cli.torture.worker CONFIG`."""
+"""A consumer as a process of its own, to be killed: `python -m dupeproof.cli.torture.worker`."""
 
 import json
+import os
 import sys
 import threading
 import time
@@ -17,6 +18,8 @@ from dupeproof.cli.torture.ledger import Ledger
 from dupeproof.cli.torture.pipes import PipeSource, say
 from dupeproof.errors import ConfigError
 
+CONFIG = "DUPEPROOF_TORTURE_WORKER"
+"""The environment variable that holds what a worker is to do; it has URLs in it."""
 GROUP = "torture"
 _TELL_SECONDS = 0.1
 
@@ -84,4 +87,4 @@ def _tell(consumer: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(os.environ[CONFIG])

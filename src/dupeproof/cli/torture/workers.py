@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import to_builtins
 
 from dupeproof.cli.torture.pipes import Pipe
-from dupeproof.cli.torture.worker import Config
+from dupeproof.cli.torture.worker import CONFIG, Config
 from dupeproof.errors import ConfigError
 
 _START_SECONDS = 60.0
@@ -38,8 +38,9 @@ class Worker:
     def start(self) -> None:
         self._ready = threading.Event()
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - ourselves
-                [sys.executable, "-m", "dupeproof.cli.torture.worker", self._config],
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "dupeproof.cli.torture.worker"],
+                env={**os.environ, CONFIG: self._config},  # not an argument, which everybody can see
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -101,6 +101,24 @@ class AsyncInbox:
             new.discard(digest)
         return answers
 
+    async def confirm(self, connection: Any, message_ids: Iterable[Key]) -> None:
+        """Look, before the commit, that what was marked in this transaction still is: ConfigError if not.
+
+        For those who let others work in their transaction, as consumers do with handlers. A handler that has rolled back, or
+        passed over an error that spoilt the transaction, would be committed as if it had done its work.
+        """
+        wanted = {self._digest(text) for text in check_keys(message_ids)}
+        with _TRANSLATED:
+            joined = await join_async(connection)
+            statement = statements.count(joined.dialect, len(wanted)) if wanted else "SELECT 0"
+            [(found,)] = await joined.execute(
+                statement, self._values(joined, sorted(wanted)) if wanted else {}
+            )
+        if found != len(wanted):
+            raise ConfigError(
+                "the transaction was rolled back while the message was worked on; leave its end to whoever began it"
+            )
+
     async def insert_once(
         self, connection: Any, table: str, values: Mapping[str, Any], *, key: str | Sequence[str]
     ) -> bool:

@@ -54,12 +54,12 @@ class MemorySource:
             if isinstance(verdict, Retry):
                 entry.ready_at = time.monotonic() + verdict.seconds
                 entry.deliveries -= not verdict.counted
-                self._broker.put(self.name, entry)
+                self._broker.put(self.name, entry, new=False)
             elif isinstance(verdict, Dead):
                 name = dead_name(self.name)
                 headers = dead_headers(each, verdict.reason, self.name)
                 self._broker.declare(name)
-                self._broker.put(name, Entry(each.sender_id, entry.body, headers, entry.key, name))
+                self._broker.put(name, Entry(each.sender_id, entry.body, headers, entry.key, name), new=False)
 
     def keep(self, deliveries: Sequence[Delivery]) -> None:
         """Being in this process is sign enough."""

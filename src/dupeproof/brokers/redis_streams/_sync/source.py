@@ -20,7 +20,9 @@ from dupeproof.brokers.redis_streams.driver import OPTIONS, check_url, theirs, t
 from dupeproof.core.events import logger
 from dupeproof.core.tokens import new_token
 
-_KEEP = files("dupeproof.brokers.redis_streams").joinpath("keep.lua").read_text()
+_KEEP, _BURY = (
+    files("dupeproof.brokers.redis_streams").joinpath(name).read_text() for name in ("keep.lua", "bury.lua")
+)
 _LOOKS = 10
 """How often in the time of a takeover one looks for entries to take; at least twice a second."""
 
@@ -43,6 +45,7 @@ class RedisStreamSource:
         with translated(self._url, self.name):
             self._client = redis.Redis.from_url(self._url, **OPTIONS)
             self._keep = self._client.register_script(_KEEP)
+            self._bury = self._client.register_script(_BURY)
             try:
                 self._client.xgroup_create(self.name, self._group, id="0", mkstream=self._create)
             except theirs.ResponseError as exc:
@@ -97,20 +100,25 @@ class RedisStreamSource:
     def settle(self, settled: Sequence[Settled]) -> None:
         again: list[Any] = []
         with translated(self._url, self.name):
-            with self._client.pipeline(transaction=True) as pipe:
-                for each, verdict in settled:
-                    if isinstance(verdict, Retry):
-                        delay = min(self._takeover, round(verdict.seconds * 1_000))
-                        attempt = each.message.attempt - (not verdict.counted)
-                        again += [each.receipt, self._takeover - delay, attempt]
-                    if isinstance(verdict, Dead):
-                        fields: Any = wire.put_aside(each, verdict.reason, self.name)
-                        pipe.xadd(dead_name(self.name), fields)
-                    if isinstance(verdict, Ack | Dead):
-                        pipe.xack(self.name, self._group, each.receipt)
-                pipe.execute()
+            done = [each.receipt for each, verdict in settled if isinstance(verdict, Ack)]
+            if done:
+                self._client.xack(self.name, self._group, *done)
+            for each, verdict in settled:
+                if isinstance(verdict, Retry):
+                    delay = min(self._takeover, round(verdict.seconds * 1_000))
+                    attempt = each.message.attempt - (not verdict.counted)
+                    again += [each.receipt, self._takeover - delay, attempt]
             if again:
                 self._keep(keys=[self.name], args=[self._group, self._me, *again])
+        for each, verdict in settled:
+            if isinstance(verdict, Dead):
+                self._put_aside(each, verdict.reason)
+
+    def _put_aside(self, each: Delivery, reason: str) -> None:
+        dead = dead_name(self.name)
+        fields = [part for pair in wire.put_aside(each, reason, self.name).items() for part in pair]
+        with translated(self._url, dead):
+            self._bury(keys=[self.name, dead], args=[self._group, each.receipt, *fields])
 
     def keep(self, deliveries: Sequence[Delivery]) -> None:
         args = [part for each in deliveries for part in (each.receipt, 0, -1)]
