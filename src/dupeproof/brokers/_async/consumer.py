@@ -139,11 +139,19 @@ class AsyncConsumer:
 
     async def _settle(self, settled: Sequence[Settled]) -> None:
         held = [pair for pair in settled if self._source.holds(pair[0])]
-        if held:
-            await self._source.settle(held)
+        for part in self._parts(held):
+            await self._source.settle(part)
             self._failures = 0
-        for delivery, verdict in held:
-            self._count(delivery, verdict)
+            for delivery, verdict in part:
+                self._count(delivery, verdict)
+
+    def _parts(self, settled: list[Settled]) -> list[list[Settled]]:
+        """Where each message is settled for itself, what cannot be put aside comes last, and holds up nothing else."""
+        if not self._source.features.delays:
+            return [settled] if settled else []
+        dead = [pair for pair in settled if isinstance(pair[1], Dead)]
+        others = [pair for pair in settled if not isinstance(pair[1], Dead)]
+        return [*([others] if others else []), *([pair] for pair in dead)]
 
     async def _keep(self) -> None:
         every = self._source.features.keep_alive

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.waves import Result, Waves
+from dupeproof.errors import DupeproofError
 from dupeproof.outbox.messages import Message
 
 
@@ -22,7 +23,14 @@ class BrokerPublisher(ABC):
 
     @abstractmethod
     def _send(self, messages: Sequence[Message]) -> Sequence[Result]:
-        """Send all, wait for the confirmations; for each None or its error. Raises `BrokerUnavailable`."""
+        """Send all, wait for the confirmations; for each None or its error.
+
+        Raises `BrokerUnavailable`; or `NotPublished` when one of them, it cannot tell which, made the broker hang up.
+        """
+
+    def _unfit(self, message: Message) -> NotPublished | None:  # noqa: ARG002
+        """What the broker's own rules say against a message, found without asking it."""
+        return None
 
     @abstractmethod
     def _close(self) -> None:
@@ -33,21 +41,40 @@ class BrokerPublisher(ABC):
 
         Messages with one key follow each other: after one that failed, the others answer `HeldBack`.
         """
-        if not self._is_open:
-            try:
-                self._open()
-            except BaseException:
-                self._close()
-                raise
-            self._is_open = True
         waves = Waves(messages)
         try:
             for wave in waves:
-                waves.answer(self._send(wave))
-        except BrokerUnavailable:
+                faults = [self._unfit(message) for message in wave]
+                fit = [message for message, fault in zip(wave, faults, strict=True) if fault is None]
+                answers = iter(self._answers(fit))
+                waves.answer([next(answers) if fault is None else fault for fault in faults])
+        except DupeproofError:
             self.close()
             raise
         return waves.results
+
+    def _answers(self, messages: Sequence[Message]) -> Sequence[Result]:
+        """Where one of them costs us the connection, they are sent one by one: only that one is to be refused for it."""
+        if not messages:
+            return []
+        self._connected()
+        try:
+            return self._send(messages)
+        except NotPublished as exc:
+            self.close()
+            if len(messages) == 1:
+                return [exc]
+        return [answer for message in messages for answer in self._answers([message])]
+
+    def _connected(self) -> None:
+        if self._is_open:
+            return
+        try:
+            self._open()
+        except BaseException:
+            self._close()
+            raise
+        self._is_open = True
 
     def close(self) -> None:
         """Disconnect; the next `publish` connects again. Closing twice is fine."""

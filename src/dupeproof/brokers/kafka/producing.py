@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dupeproof.brokers.errors import BrokerUnavailable
-from dupeproof.brokers.kafka.driver import LOGGER, Config, kafka, meaning, refusal
+from dupeproof.brokers.kafka.driver import LARGEST, Config, complain, kafka, made, meaning, refusal
 from dupeproof.brokers.kafka.wire import Record
 from dupeproof.brokers.waves import Result
 
@@ -18,12 +18,14 @@ def producing(config: Config, seconds: float, **more: Any) -> Any:
         "acks": "all",
         "linger.ms": 2,
         "delivery.timeout.ms": round(seconds * 1_000),
+        "error_cb": complain,
+        "message.max.bytes": LARGEST,  # what is too large, the topic knows
         # A topic nobody made is a mistake, to be told soon; the library would make it, or wait for half a minute.
         "allow.auto.create.topics": False,
         "topic.metadata.propagation.max.ms": 3_000,
         **more,
     }
-    return kafka.Producer({**ours, **config}, logger=LOGGER)
+    return made(kafka.Producer, {**ours, **config})
 
 
 def send(producer: Any, records: Sequence[tuple[str, Record]], seconds: float) -> list[Result]:

@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dupeproof.brokers.base import Ack, Dead, Delivery, Settled, dead_name
+from dupeproof.brokers.base import Ack, Dead, Delivery, Settled
 from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.brokers.faults import not_now
 from dupeproof.brokers.kafka import wire
 from dupeproof.brokers.kafka.driver import (
     CONNECT_SECONDS,
@@ -16,8 +17,10 @@ from dupeproof.brokers.kafka.driver import (
     TIMEOUT,
     Config,
     check_servers,
+    create_dead_topic,
     create_topic,
     kafka,
+    made,
     meaning,
 )
 from dupeproof.brokers.kafka.producing import producing, send
@@ -54,12 +57,13 @@ class Reader:
         self._ends: dict[int, int] = {}
         self._paused = False
         self._fault: Any = None
+        self._untaken: Exception | None = None
 
     def open(self) -> None:
-        self._fault = None
+        self._fault = self._untaken = None
         if self._create:
             create_topic(self._connection, self.topic)
-        self._consumer = kafka.Consumer(self._config, logger=LOGGER)
+        self._consumer = made(kafka.Consumer, self._config)
         self._look()
         self._consumer.subscribe(
             [self.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
@@ -85,7 +89,14 @@ class Reader:
     def _assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
         owner = new_token().hex()
         numbers = [each.partition for each in partitions]
-        starts = {} if self._take is None or not numbers else self._take(numbers, owner)
+        try:
+            starts = {} if self._take is None or not numbers else self._take(numbers, owner)
+        except Exception as exc:
+            if not (isinstance(exc, OSError) or not_now(exc)):
+                raise
+            # Not to be read from a place we do not know. To join the group anew is to be asked anew.
+            self._untaken = exc
+            return
         for each in partitions:
             self._owned[each.partition] = owner
             self._ends.pop(each.partition, None)
@@ -130,6 +141,10 @@ class Reader:
             raise meaning(exc.args[0], self.topic) from exc
         if self._fault is not None:
             raise meaning(self._fault, self.topic)
+        if self._untaken is not None:
+            raise BrokerUnavailable(
+                f"the database, which knows how far we are in {self.topic}, is down"
+            ) from self._untaken
         taken = [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
         return [
             wire.received(message, self._owned[message.partition()])
@@ -169,11 +184,10 @@ class Reader:
 
     def _bury(self, each: Delivery, reason: str) -> None:
         if self._producer is None:
-            create_topic(self._connection, dead_name(self.topic))
+            self._dead_topic = create_dead_topic(self._connection, self.topic)
             self._producer = producing(self._connection, TIMEOUT)
-        [error] = send(
-            self._producer, [(dead_name(self.topic), wire.put_aside(each, reason, self.topic))], TIMEOUT
-        )
+        aside = wire.put_aside(each, reason, self.topic)
+        [error] = send(self._producer, [(self._dead_topic, aside)], TIMEOUT)
         if error is not None:
             raise error
 

@@ -8,13 +8,14 @@ again, by whoever has the partition then; after it, all is.
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct
 
 from dupeproof.brokers._sync.runtime import on_signals
 from dupeproof.brokers.base import Delivery, Message, dead_name
-from dupeproof.brokers.errors import BrokerUnavailable, Fenced
+from dupeproof.brokers.errors import BrokerUnavailable, Fenced, NotPublished
 from dupeproof.brokers.faults import HOPELESS
 from dupeproof.brokers.kafka import wire
 from dupeproof.brokers.kafka.driver import (
@@ -22,9 +23,12 @@ from dupeproof.brokers.kafka.driver import (
     TIMEOUT,
     Config,
     check_servers,
+    create_dead_topic,
     create_topic,
     kafka,
+    made,
     meaning,
+    refusal,
 )
 from dupeproof.brokers.kafka.producing import produce, producing
 from dupeproof.brokers.options import Plan, make_plan
@@ -91,7 +95,8 @@ class Transformer:
             **self._connection,
         }
         self._stopping = threading.Event()
-        self._attempts: dict[tuple[int, int], int] = {}
+        self._failures: dict[tuple[int, int], _Failure] = {}
+        self._refusals: list[tuple[int, NotPublished]] = []
         self.tally = Transformed()
 
     def run(self) -> None:
@@ -118,7 +123,7 @@ class Transformer:
         if self._create:
             create_topic(self._connection, self._topic)
         self._dead_topic_is_there = False
-        consumer = self._consumer = kafka.Consumer(self._reading, logger=LOGGER)
+        consumer = self._consumer = made(kafka.Consumer, self._reading)
         try:
             terms = {"transactional.id": self._id, "transaction.timeout.ms": self._timeout}
             self._producer = producing(self._connection, min(TIMEOUT, self._timeout / 1_000), **terms)
@@ -146,9 +151,11 @@ class Transformer:
     def _transact(self, records: Sequence[Any]) -> int:
         """All of it, or nothing. How many to read next: up to the message that failed, so that it comes first then."""
         size = self._plan.batch
+        self._refusals.clear()
         self._producer.begin_transaction()
         try:
             written = [topic for number, each in enumerate(records) for topic in self._write(each, number)]
+            self._see_written(records)
             ends = {each.partition(): each.offset() + 1 for each in records}
             offsets = [kafka.TopicPartition(self._topic, *end) for end in ends.items()]
             # Fresh each time: as old as the batch, it would let one write that has lost its partitions meanwhile.
@@ -167,7 +174,7 @@ class Transformer:
                 self._stopping.wait(exc.wait)
         else:
             for each in records:
-                self._attempts.pop((each.partition(), each.offset()), None)
+                self._failures.pop(_place(each), None)
             self.tally.read += len(records)
             self.tally.written += len(written)
             self.tally.dead += written.count(dead_name(self._topic))
@@ -200,22 +207,58 @@ class Transformer:
     def _write(self, record: Any, number: int) -> list[str]:
         """What the handler makes of it, as part of the transaction; where to."""
         each = wire.received(record, "")
-        place = record.partition(), record.offset()
-        try:
-            written = [(out.topic, wire.published(out)) for out in self._handler(each.message)]
-        except Exception as exc:
-            attempt = self._attempts[place] = self._attempts.get(place, 0) + 1
-            limit = self._plan.max_attempts
-            if not isinstance(exc, HOPELESS) and (limit is None or attempt < limit):
-                raise _HandlerFailed(exc, number, self._plan.delay(attempt)) from exc
-            written = [self._aside(each, exc)]
+        failure = self._failures.get(_place(record))
+        if failure is not None and failure.is_last:
+            written = [self._aside(each, failure.error)]
+        else:
+            try:
+                written = [self._output(out) for out in self._handler(each.message)]
+            except Exception as exc:
+                raise self._failed(record, number, exc) from exc
         for topic, fields in written:
-            produce(self._producer, topic, fields, None, TIMEOUT)
+            try:
+                produce(self._producer, topic, fields, self._told(topic, number), TIMEOUT)
+            except kafka.KafkaException as exc:
+                fault = refusal(exc.args[0], topic)
+                if fault is None:
+                    raise
+                raise self._failed(record, number, fault) from exc
         return [topic for topic, _ in written]
+
+    @staticmethod
+    def _output(message: messages.Message) -> tuple[str, wire.Record]:
+        fault = wire.unfit(message)
+        if fault is not None:
+            raise fault
+        return message.topic, wire.published(message)
+
+    def _told(self, topic: str, number: int) -> Any:
+        def answer(error: Any, _: Any) -> None:
+            fault = None if error is None else refusal(error, topic)
+            if fault is not None:
+                self._refusals.append((number, fault))
+
+        return answer
+
+    def _see_written(self, records: Sequence[Any]) -> None:
+        """Wait for the broker's answers: what it refuses is the fault of the message it was made for."""
+        self._producer.flush(TIMEOUT)
+        if self._refusals:
+            number, fault = min(self._refusals, key=itemgetter(0))
+            raise self._failed(records[number], number, fault)
+
+    def _failed(self, record: Any, number: int, exc: Exception) -> "_HandlerFailed":
+        """Count it. After the last try the message is put aside, in the next transaction."""
+        known = self._failures.get(_place(record))
+        attempt = 1 if known is None else known.attempts + 1
+        limit = self._plan.max_attempts
+        is_last = isinstance(exc, HOPELESS) or (limit is not None and attempt >= limit)
+        self._failures[_place(record)] = _Failure(attempt, exc, is_last)
+        return _HandlerFailed(exc, number, 0.0 if is_last else self._plan.delay(attempt))
 
     def _aside(self, each: Delivery, exc: Exception) -> tuple[str, wire.Record]:
         if not self._dead_topic_is_there:
-            create_topic(self._connection, dead_name(self._topic))
+            create_dead_topic(self._connection, self._topic)
             self._dead_topic_is_there = True
         return dead_name(self._topic), wire.put_aside(each, described(exc), self._topic)
 
@@ -225,6 +268,18 @@ class Transformer:
             text = f"another has taken over the transactional id {self._id!r}; nothing of this one's batch was written"
             return Fenced(text) if self._named else BrokerUnavailable(text)
         return meaning(error, self._topic)
+
+
+def _place(record: Any) -> tuple[int, int]:
+    return record.partition(), record.offset()
+
+
+class _Failure(Struct):
+    """What became of a message so far."""
+
+    attempts: int
+    error: Exception
+    is_last: bool
 
 
 class _HandlerFailed(Exception):

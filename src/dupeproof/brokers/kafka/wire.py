@@ -1,16 +1,26 @@
 """How messages look on Kafka. Pure."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from dupeproof.brokers.base import Delivery, dead_headers
+from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.ids import delivery
 from dupeproof.keys.messages import from_kafka
 from dupeproof.outbox.messages import Message
 
 ID, TYPE = "message-id", "message-type"
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 Record = dict[str, Any]
 """The arguments of the driver's `produce`, without the topic."""
+
+
+def unfit(message: Message) -> NotPublished | None:
+    if _TOPIC.fullmatch(message.topic) and message.topic not in (".", ".."):
+        return None
+    text = "a topic of Kafka is called by up to 249 letters, digits, dots, dashes and underscores"
+    return NotPublished(f"{message.topic!r:.60} is no topic: {text}", reason="unfit")
 
 
 def published(message: Message) -> Record:

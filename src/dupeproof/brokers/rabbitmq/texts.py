@@ -68,6 +68,8 @@ def channel_closed(code: int, text: str) -> DupeproofError:
             "RabbitMQ took its messages back, because one of them was in work for longer than its consumer_timeout; "
             "they come again. Raise consumer_timeout in rabbitmq.conf above the longest run of your handler"
         )
+    if code == 406 and "message size" in text:
+        return NotPublished(f"{_shown(text)}; raise max_message_size in rabbitmq.conf", reason="unfit")
     if code in (405, 406):
         return ConfigError(f"{_shown(text)}; another consumer or declaration is in the way")
     return gone(_shown(text))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dupeproof.brokers.base import Delivery, dead_headers
+from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.ids import delivery
 from dupeproof.keys.messages import from_amqp
 from dupeproof.outbox import messages
@@ -12,7 +13,7 @@ KEY, ATTEMPT, TOPIC, LONG_ID = "dupeproof-key", "dupeproof-attempt", "dupeproof-
 _OURS = {KEY, ATTEMPT, TOPIC, LONG_ID}
 _SHORT = 255
 """Bytes that a message_id can have."""
-_EXPIRES = 60_000
+_STEPS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
 PERSISTENT = 2
 
 
@@ -29,6 +30,16 @@ class Sent:
         self.headers = headers if short or ident is None else {**headers, LONG_ID: ident}
         self.body = body
         self.type = kind or None
+
+
+def unfit(message: messages.Message) -> NotPublished | None:
+    """AMQP has 255 bytes for a name."""
+    names = [("topic", message.topic), ("type", message.type)]
+    names += [("name of a header", name) for name in message.headers]
+    for what, name in names:
+        if len(name.encode()) > _SHORT:
+            return NotPublished(f"RabbitMQ cannot take a {what} longer than {_SHORT} bytes", reason="unfit")
+    return None
 
 
 def published(message: messages.Message) -> Sent:
@@ -89,15 +100,24 @@ def _number(value: object, otherwise: int) -> int:
 
 
 def delay_queue(queue: str, seconds: float) -> tuple[str, dict[str, Any]]:
-    """Where a message waits that long before it comes back: one queue per delay, gone when it is not used.
+    """Where a message waits about that long, and at least so long, before it comes back.
 
-    A queue that expires takes its messages along. This one is declared anew before each message, and outlives it.
+    A message leaves it only when the other queue has confirmed it, however long that one is full or gone. So it never
+    expires, and there are few of them: delays are rounded up.
     """
-    wait = max(1, round(seconds * 1_000))
+    wait = _rounded_up(max(1, round(seconds * 1_000)))
     arguments = {
+        "x-queue-type": "quorum",
         "x-message-ttl": wait,
         "x-dead-letter-exchange": "",
         "x-dead-letter-routing-key": queue,
-        "x-expires": wait + _EXPIRES,
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
     }
-    return f"{queue}.retry.{wait}", arguments
+    return f"{queue}.retry-{wait}ms", arguments
+
+
+def _rounded_up(milliseconds: int) -> int:
+    """To the next of 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100 …"""
+    scale: int = 10 ** max(0, len(str(milliseconds)) - 2)
+    return next(step * scale for step in _STEPS if step * scale >= milliseconds)

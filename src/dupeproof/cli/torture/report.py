@@ -39,6 +39,8 @@ def pairs(outcome: Outcome) -> dict[str, object]:
     }
     if found.strangers:
         shown["of messages nobody published"] = len(found.strangers)
+    if outcome.own_deaths:
+        shown["consumers that ended by themselves"] = outcome.own_deaths
     if times:
         shown["next effect after a fault"] = f"{statistics.median(times):.1f} s, at most {max(times):.1f} s"
     shown["time"] = f"{outcome.seconds:.0f} s"
@@ -61,6 +63,8 @@ def violations(outcome: Outcome) -> list[str]:
         )
         if part
     ]
+    if outcome.died_of_ours:
+        lines.append(f"{outcome.own_deaths:,} times a consumer ended by itself")
     if outcome.gave_up:
         lines.append("it came to a stop: no effect for a long time, although there was work")
     if lines:

@@ -20,8 +20,6 @@ CONSUMERS = 2
 _BATCH = 100
 _TURN_SECONDS = 0.02
 _LOOK_SECONDS = 0.1
-_QUIET_SECONDS = 2.0
-"""Nothing is delivered any more, once all is done: a late duplicate would have come."""
 _PATIENCE_SECONDS = 90.0
 """Without any progress: then what is missing is lost."""
 
@@ -61,10 +59,17 @@ class Outcome(Struct, frozen=True, kw_only=True):
     seconds: float
     gave_up: bool
     """Without all effects, and without any progress."""
+    own_deaths: int
+    """Consumers that ended although nobody killed them."""
+
+    @property
+    def died_of_ours(self) -> bool:
+        """With our own handler there is nothing a consumer could die of; what a user's handler does is his matter."""
+        return self.own_deaths > 0 and self.request.handler is None
 
     @property
     def is_exact(self) -> bool:
-        return self.audit.is_exact and not self.gave_up
+        return self.audit.is_exact and not self.gave_up and not self.died_of_ours
 
 
 class Now(Struct):
@@ -225,7 +230,7 @@ class _Run:
             if not faults and self._published.is_set():
                 is_all = self._now.effects >= self._request.messages
                 quiet = time.monotonic() - max(worker.last_word for worker in self._workers)
-                if is_all and quiet > _QUIET_SECONDS:
+                if is_all and quiet > self._stage.quiet:
                     return False
                 if not is_all and min(quiet, now - last_progress) > self._stage.redelivers_within:
                     return False  # nothing is left to deliver: the audit tells what is missing
@@ -307,4 +312,5 @@ class _Run:
             order_checked=order_checked,
             seconds=time.monotonic() - self._began,
             gave_up=gave_up,
+            own_deaths=sum(worker.own_deaths for worker in self._workers),
         )

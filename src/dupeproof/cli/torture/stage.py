@@ -34,6 +34,8 @@ class Kind(Struct, frozen=True):
     keeps_order: bool
     redelivers_within: float
     """Seconds after which a message that a dead consumer had comes again, for sure."""
+    quiet: float = 2.0
+    """Seconds without a word, once all is done, after which no duplicate comes any more: its own time to redeliver is over."""
     declare: Callable[[str, str], None] | None = None
 
 
@@ -77,6 +79,7 @@ KINDS = {
         {"create": True, "backoff": "200ms", "max_backoff": "1s", "takeover": "3s", "batch": 50},
         keeps_order=False,
         redelivers_within=25.0,
+        quiet=5.0,
     ),
     "nats": Kind(
         "dupeproof.brokers.nats",
@@ -85,6 +88,7 @@ KINDS = {
         {"create": True, "backoff": "200ms", "max_backoff": "1s", "ack_wait": "3s", "batch": 50},
         keeps_order=False,
         redelivers_within=25.0,
+        quiet=5.0,
     ),
 }
 BROKERS = ("memory", *KINDS)
@@ -143,6 +147,10 @@ class Stage:
     @property
     def keeps_order(self) -> bool:
         return self.kind is None or self.kind.keeps_order
+
+    @property
+    def quiet(self) -> float:
+        return _FROM_PIPES if self.kind is None else self.kind.quiet
 
     @property
     def redelivers_within(self) -> float:

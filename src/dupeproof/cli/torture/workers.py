@@ -32,6 +32,7 @@ class Worker:
         self._tallies: list[Counter[str]] = []
         self._thaw: threading.Timer | None = None
         self.own_deaths = 0
+        self._in_vain = 0
         self.last_word = 0.0
         self.start()
 
@@ -102,10 +103,11 @@ class Worker:
         """Put another one in its place if it died by itself."""
         if self._process.poll() is not None:
             self._ended()
-            self.own_deaths = 0 if self._tallies[-1] else self.own_deaths + 1
-            if self.own_deaths >= _MOST_DEATHS:
+            self.own_deaths += 1
+            self._in_vain = 0 if self._tallies[-1] else self._in_vain + 1
+            if self._in_vain >= _MOST_DEATHS:
                 raise ConfigError(
-                    f"the consumer ended by itself {self.own_deaths} times; the end of what it said:\n{self.said()}"
+                    f"the consumer ended by itself {self._in_vain} times; the end of what it said:\n{self.said()}"
                 )
             self.start()
 

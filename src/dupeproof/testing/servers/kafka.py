@@ -13,11 +13,15 @@ from .install import ensure
 _JAVA = ("-Xms96m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """A small heap, and no compiling for a long life: it starts in half the time."""
 _CLUSTER = "ZHVwZXByb29mLXRlc3RzLQ"  # any 16 bytes in base64
+_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required {};"
 _API_VERSIONS = struct.pack(">hhih", 18, 0, 7, -1)
 
 
 class Kafka(ProcessServer):
-    """`settings` are lines of server.properties: `{"num.partitions": 4}`. Topics are made when first asked for, as by default."""
+    """`settings` are lines of server.properties: `{"num.partitions": 4}`. Topics are made when first asked for, as by default.
+
+    With `users`, `{"app": "password"}`, there is a second address, `guarded_url`, where clients have to log in (SASL PLAIN).
+    """
 
     name = "kafka"
     orphan_signal = signal.SIGKILL  # it has nothing outside its folder, and may take its time with SIGTERM
@@ -27,11 +31,13 @@ class Kafka(ProcessServer):
         *,
         port: int | None = None,
         settings: Mapping[str, str | int] | None = None,
+        users: Mapping[str, str] | None = None,
         search: Sequence[str] | None = None,
     ) -> None:
         super().__init__(port=port)
         self._search = search
-        self._controller = process.free_port()
+        self._controller, self._guarded = process.free_port(), process.free_port()
+        self._users = users or {}
         one_node = {
             "offsets.topic.replication.factor": 1,
             "offsets.topic.num.partitions": 1,
@@ -50,13 +56,22 @@ class Kafka(ProcessServer):
         self._settings: dict[str, str | int] = {**one_node, **quick, **(settings or {})}
 
     def prepare(self) -> None:
+        addresses = {"PLAINTEXT": self.port, **({"SASL_PLAINTEXT": self._guarded} if self._users else {})}
+        listeners = [f"{name}://127.0.0.1:{port}" for name, port in addresses.items()]
         fixed: dict[str, str | int | Path] = {
             "process.roles": "broker,controller",
             "node.id": 1,
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": ",".join([*listeners, f"CONTROLLER://127.0.0.1:{self._controller}"]),
+            "advertised.listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": ",".join(
+                ["CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in addresses)]
+            ),
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": _LOGIN.format(
+                " ".join(f'user_{name}="{password}"' for name, password in self._users.items())
+            ),
             "log.dirs": self.home / "data",
         }
         lines = {**fixed, **self._settings}
@@ -82,6 +97,10 @@ class Kafka(ProcessServer):
     @property
     def url(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def guarded_url(self) -> str:
+        return f"127.0.0.1:{self._guarded}"
 
     @property
     def version(self) -> str:

@@ -20,9 +20,12 @@ USER = "dupeproof"
 GREETING = b"AMQP\x00\x00\x09\x01"
 _VERSION = re.compile(rb"\x07versionS....([\d.]+)", re.DOTALL)
 
-# One scheduler, which sleeps when there is nothing to do. A channel that looks once a minute whether a consumer takes too
-# long would make tests wait for it.
-_ERLANG = "-kernel inet_dist_use_interface {127,0,0,1} -rabbit channel_tick_interval 1000 +S 1:1 +sbwt none"
+# One scheduler, which sleeps when there is nothing to do. Tests would have to wait for a channel that looks once a minute
+# whether a consumer takes too long, and for three minutes until a dead letter is offered again to a queue that was full.
+_ERLANG = (
+    "-kernel inet_dist_use_interface {127,0,0,1} -rabbit channel_tick_interval 1000 "
+    "-rabbit dead_letter_worker_publisher_confirm_timeout 2000 +S 1:1 +sbwt none"
+)
 
 
 class RabbitMQ(ProcessServer):

@@ -5,6 +5,8 @@ import asyncio
 from collections.abc import Sequence
 
 from dupeproof.brokers._async.publishing import AsyncBrokerPublisher
+from dupeproof.brokers.errors import NotPublished
+from dupeproof.brokers.kafka import wire
 from dupeproof.brokers.kafka._sync.publisher import KafkaPublisher
 from dupeproof.brokers.kafka.driver import Config
 from dupeproof.brokers.waves import Result
@@ -26,6 +28,9 @@ class AsyncKafkaPublisher(AsyncBrokerPublisher):
 
     async def _send(self, messages: Sequence[Message]) -> Sequence[Result]:
         return await asyncio.to_thread(self._publisher._send, messages)  # noqa: SLF001
+
+    def _unfit(self, message: Message) -> NotPublished | None:
+        return wire.unfit(message)
 
     async def _close(self) -> None:
         await asyncio.to_thread(self._publisher._close)  # noqa: SLF001

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dupeproof.brokers._sync.publishing import BrokerPublisher
+from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.kafka import wire
 from dupeproof.brokers.kafka.driver import Config, check_servers
 from dupeproof.brokers.kafka.producing import producing, send
@@ -30,6 +31,9 @@ class KafkaPublisher(BrokerPublisher):
     def _send(self, messages: Sequence[Message]) -> Sequence[Result]:
         records = [(message.topic, wire.published(message)) for message in messages]
         return send(self._producer, records, self._seconds)
+
+    def _unfit(self, message: Message) -> NotPublished | None:
+        return wire.unfit(message)
 
     def _close(self) -> None:
         producer, self._producer = self._producer, None

@@ -13,12 +13,16 @@ from typing import Any
 from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 
 from dupeproof.brokers.base import Ack, Dead, Delivery, Features, Retry, Settled, dead_name
-from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
 from dupeproof.brokers.nats import wire
-from dupeproof.brokers.nats._async.driver import TIMEOUT, check_url, connect, streams, translated
+from dupeproof.brokers.nats._async.driver import TIMEOUT, check_url, connect, streams, theirs, translated
 
 _SHORTEST = 0.01
 """Seconds: a request for messages needs some time to be answered."""
+
+
+def _number(each: Delivery) -> int:
+    return int(each.receipt[1].metadata.sequence.stream)
 
 
 class AsyncNatsSource:
@@ -80,27 +84,31 @@ class AsyncNatsSource:
 
     async def settle(self, settled: Sequence[Settled]) -> None:
         with translated(self._url, self.name):
-            done = [each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)]
+            await self._ack([each for each, verdict in settled if isinstance(verdict, Ack)])
             for each, verdict in settled:
-                number = each.receipt[1].metadata.sequence.stream
                 if isinstance(verdict, Retry):
-                    self._uncounted[number] += not verdict.counted
+                    self._uncounted[_number(each)] += not verdict.counted
                     await each.receipt[1].nak(delay=verdict.seconds or None)
                 elif isinstance(verdict, Dead):
                     await self._bury(each, verdict.reason)
-                    done.append(each.receipt[1])
-                if not isinstance(verdict, Retry):
-                    self._uncounted.pop(number, None)
-            await asyncio.gather(*(message.ack_sync(timeout=TIMEOUT) for message in done))
+                    await self._ack([each])
             await self._client.flush(timeout=round(TIMEOUT))
+
+    async def _ack(self, done: Sequence[Delivery]) -> None:
+        await asyncio.gather(*(each.receipt[1].ack_sync(timeout=TIMEOUT) for each in done))
+        for each in done:
+            self._uncounted.pop(_number(each), None)
 
     async def _bury(self, each: Delivery, reason: str) -> None:
         """Into a stream of its own, which confirms it, before the original is acknowledged."""
         subject = dead_name(self.name)
         await self._stream(subject, create=True)
-        await self._streams.publish(
-            subject, each.message.body, headers=wire.put_aside(each, reason, self.name), timeout=TIMEOUT
-        )
+        headers = wire.put_aside(each, reason, self.name)
+        try:
+            await self._streams.publish(subject, each.message.body, headers=headers, timeout=TIMEOUT)
+        except theirs.MaxPayloadError as exc:
+            text = "a message cannot be put aside, because with the reason it is larger than NATS's max_payload; raise it"
+            raise NotPublished(text, reason="unfit") from exc
 
     async def keep(self, deliveries: Sequence[Delivery]) -> None:
         with translated(self._url, self.name):

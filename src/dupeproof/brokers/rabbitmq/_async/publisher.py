@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dupeproof.brokers._async.publishing import AsyncBrokerPublisher
+from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.rabbitmq import texts, wire
 from dupeproof.brokers.rabbitmq._async.driver import (
     CONNECT_SECONDS,
@@ -66,6 +67,9 @@ class AsyncRabbitPublisher(AsyncBrokerPublisher):
         except theirs.DeliveryError:
             return texts.refused(message.topic)
         return None
+
+    def _unfit(self, message: Message) -> NotPublished | None:
+        return wire.unfit(message)
 
     async def _close(self) -> None:
         connection, self._connection = self._connection, None

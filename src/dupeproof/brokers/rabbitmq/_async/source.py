@@ -33,6 +33,7 @@ class AsyncRabbitSource:
         self._channel: Any = None
         self._arrived: deque[Delivery] = deque()
         self._unsettled: set[int] = set()
+        self._there: set[str] = set()
         self._news = asyncio.Event()
         self._fault: BaseException | None = None
 
@@ -40,6 +41,7 @@ class AsyncRabbitSource:
         with translated(self._url):
             self._arrived.clear()
             self._unsettled.clear()
+            self._there.clear()
             self._fault = None
             # Not the robust kind, which comes back by itself: what it has delivered would then be settled on a new channel.
             self._connection = await aio_pika.connect(self._url, timeout=CONNECT_SECONDS)
@@ -48,7 +50,9 @@ class AsyncRabbitSource:
             self._side = await self._connection.channel(on_return_raises=True)
             channel.close_callbacks.add(self._closed)
             await channel.set_qos(prefetch_count=min(65_535, self._prefetch or most))
-            queue = await channel.declare_queue(self.name, passive=not self._create, durable=True)
+            if self._create:
+                await self._ensure(self.name)
+            queue = await channel.declare_queue(self.name, passive=True)
 
             async def arrive(message: Any) -> None:
                 self._unsettled.add(message.delivery_tag)
@@ -87,7 +91,7 @@ class AsyncRabbitSource:
 
     async def settle(self, settled: Sequence[Settled]) -> None:
         with translated(self._url):
-            acked = [each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)]
+            await self._ack([each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)])
             for each, verdict in settled:
                 if verdict is RELEASE:
                     self._unsettled.discard(each.receipt[1].delivery_tag)
@@ -96,12 +100,24 @@ class AsyncRabbitSource:
                     name, arguments = wire.delay_queue(self.name, verdict.seconds)
                     await self._side.declare_queue(name, durable=True, arguments=arguments)
                     await self._publish(name, wire.retried(each, counted=verdict.counted))
-                    acked.append(each.receipt[1])
+                    await self._ack([each.receipt[1]])
                 elif isinstance(verdict, Dead):
-                    await self._side.declare_queue(self._dead, durable=True)
+                    await self._ensure(self._dead)
                     await self._publish(self._dead, wire.put_aside(each, verdict.reason, self.name))
-                    acked.append(each.receipt[1])
-            await self._ack(acked)
+                    await self._ack([each.receipt[1]])
+
+    async def _ensure(self, queue: str) -> None:
+        """Declare it, unless it is there, of whatever kind. To ask for what is not there costs the channel one asks on."""
+        if queue in self._there:
+            return
+        asking = await self._connection.channel()
+        try:
+            await asking.declare_queue(queue, passive=True)
+        except theirs.ChannelNotFoundEntity:
+            await self._side.declare_queue(queue, durable=True)
+        else:
+            await asking.close()
+        self._there.add(queue)
 
     async def _publish(self, queue: str, sent: wire.Sent) -> None:
         """Returns when the broker has it; only then is the original acknowledged."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dupeproof.brokers._sync.publishing import BrokerPublisher
-from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
 from dupeproof.brokers.rabbitmq import texts, wire
 from dupeproof.brokers.rabbitmq._sync.driver import CONNECT_SECONDS, parameters, pika, translated
 from dupeproof.brokers.waves import Result
@@ -122,6 +122,9 @@ class RabbitPublisher(BrokerPublisher):
                 loop.remove_timeout(wake)
         finally:
             loop.deactivate_poller()
+
+    def _unfit(self, message: Message) -> NotPublished | None:
+        return wire.unfit(message)
 
     def _close(self) -> None:
         self._waiting.clear()

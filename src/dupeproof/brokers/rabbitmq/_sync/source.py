@@ -10,6 +10,8 @@ from dupeproof.brokers.errors import BrokerUnavailable
 from dupeproof.brokers.rabbitmq import wire
 from dupeproof.brokers.rabbitmq._sync.driver import parameters, pika, translated
 
+_NOT_FOUND = 404
+
 
 class RabbitSource:
     """Acknowledges by hand; messages that are to come again wait in a queue of ours, and return from there."""
@@ -26,6 +28,7 @@ class RabbitSource:
         self._connection: Any = None
         self._arrived: deque[Delivery] = deque()
         self._unsettled: set[int] = set()
+        self._there: set[str] = set()
         self._cancelled = False
 
     def open(self, most: int) -> None:
@@ -36,8 +39,11 @@ class RabbitSource:
             self._side.confirm_delivery()
             self._arrived.clear()
             self._unsettled.clear()
+            self._there.clear()
             self._cancelled = False
-            self._channel.queue_declare(self.name, passive=not self._create, durable=True)
+            if self._create:
+                self._ensure(self.name)
+            self._channel.queue_declare(self.name, passive=True)
             self._channel.basic_qos(prefetch_count=min(65_535, self._prefetch or most))
             self._channel.add_on_cancel_callback(self._cancel)
             self._channel.basic_consume(self.name, self._arrive)
@@ -66,7 +72,7 @@ class RabbitSource:
 
     def settle(self, settled: Sequence[Settled]) -> None:
         with translated(self._url):
-            acked = [each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)]
+            self._ack([each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)])
             for each, verdict in settled:
                 if verdict is RELEASE:
                     self._unsettled.discard(each.receipt[1])
@@ -75,12 +81,26 @@ class RabbitSource:
                     name, arguments = wire.delay_queue(self.name, verdict.seconds)
                     self._side.queue_declare(name, durable=True, arguments=arguments)
                     self._publish(name, wire.retried(each, counted=verdict.counted))
-                    acked.append(each.receipt[1])
+                    self._ack([each.receipt[1]])
                 elif isinstance(verdict, Dead):
-                    self._side.queue_declare(self._dead, durable=True)
+                    self._ensure(self._dead)
                     self._publish(self._dead, wire.put_aside(each, verdict.reason, self.name))
-                    acked.append(each.receipt[1])
-            self._ack(acked)
+                    self._ack([each.receipt[1]])
+
+    def _ensure(self, queue: str) -> None:
+        """Declare it, unless it is there, of whatever kind. To ask for what is not there costs the channel one asks on."""
+        if queue in self._there:
+            return
+        asking = self._connection.channel()
+        try:
+            asking.queue_declare(queue, passive=True)
+        except pika.exceptions.ChannelClosedByBroker as exc:
+            if exc.reply_code != _NOT_FOUND:
+                raise
+            self._side.queue_declare(queue, durable=True)
+        else:
+            asking.close()
+        self._there.add(queue)
 
     def _publish(self, queue: str, sent: wire.Sent) -> None:
         """Returns when the broker has it; only then is the original acknowledged."""
