@@ -24,6 +24,9 @@ class NoInbox(Inbox):
     def first_many(self, connection, message_ids):
         return [True for _ in message_ids]
 
+    def confirm(self, connection, message_ids):
+        pass
+
 
 CONTENDERS = {"none": (NoInbox, 100), "batches": (Inbox, 100), "one by one": (Inbox, 1)}
 
@@ -73,8 +76,9 @@ def consumed(place, kind, batch, pool) -> float:
     consumer = place.consumer(queue, handle, inbox=kind(queue, database=pool), batch=batch)
     thread = threading.Thread(target=consumer.run)
     thread.start()
-    while consumer.tally.done < MESSAGES:
+    while consumer.tally.done < MESSAGES and not consumer.tally.retried:
         time.sleep(0.01)
     consumer.stop()
     thread.join()
+    assert consumer.tally.done == MESSAGES
     return times[-1] - times[0]
