@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from weakref import finalize
 
 from dupeproof.core.protocols import AsyncStore, Store
-from dupeproof.errors import ConfigError
+from dupeproof.errors import ConfigError, TokenError, TokenUsed
 from dupeproof.guards import AsyncOnce, Once
 from dupeproof.http._async.desk import AsyncDesk
 from dupeproof.http._async.views import guarded as guarded_async
@@ -17,6 +17,7 @@ from dupeproof.http.answers import Answer, Headers
 from dupeproof.http.bodies import CHUNK, Body, announced_size, check_size
 from dupeproof.http.detaching import detached
 from dupeproof.http.fingerprints import form_digests
+from dupeproof.http.forms import status_of, words_for
 from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Scope
@@ -38,7 +39,7 @@ except ModuleNotFoundError as exc:
         name=exc.name,
     ) from exc
 
-__all__ = ["IdempotencyMiddleware", "Idempotent"]
+__all__ = ["IdempotencyMiddleware", "Idempotent", "SentBefore", "TokenMiddleware", "TokenRefused"]
 
 View = Callable[..., Any]
 _ANSWERS = (Http404, PermissionDenied, BadRequest, SuspiciousOperation, MultiPartParserError)
@@ -68,6 +69,38 @@ class IdempotencyMiddleware:
 
     def __call__(self, request: HttpRequest) -> Any:
         return self._guarded(request)
+
+
+class TokenRefused(TokenError, PermissionDenied):  # type: ignore[misc] # Django has no types
+    """A one-time token that is not good for this; what Django knows how to answer."""
+
+
+class SentBefore(TokenUsed, TokenRefused):
+    """A one-time token that was used; the same."""
+
+
+class TokenMiddleware:
+    """Answers what is raised for one-time tokens: 409 for a form that was sent before, 403 for all else.
+
+    MIDDLEWARE = [..., "dupeproof.http.django.TokenMiddleware"]
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: View) -> None:
+        self._get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return self._get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:  # noqa: ARG002
+        if not isinstance(exception, TokenError):
+            return None
+        words = words_for(exception)
+        return HttpResponse(words, status=status_of(exception), content_type="text/plain; charset=utf-8")
 
 
 class Idempotent:
