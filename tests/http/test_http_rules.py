@@ -35,6 +35,19 @@ async def test_a_missing_key_is_refused_where_one_is_required():
 
 
 @pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("Idempotency-Key", "needs the header Idempotency-Key"),
+        ("X-Request-Key", "needs the header X-Request-Key"),
+        (lambda request: None, "needs an idempotency key"),
+    ],
+)
+async def test_a_client_is_told_what_to_send(key, told):
+    async with asking(Counter(), key=key, required=True) as client:
+        assert told in (await client.post("/")).json()["detail"]
+
+
+@pytest.mark.parametrize(
     ("method", "methods", "runs"),
     [
         ("POST", None, 1),

@@ -124,7 +124,7 @@ class AsgiGuard:
             else:
                 await self._run(app, scope, inlet, send, exchange)
         except Refused as refused:
-            await send_answer(send, problem(refused.code))
+            await send_answer(send, problem(refused.code, the_key=desk.rules.the_key))
         except Disconnected:
             return
         finally:

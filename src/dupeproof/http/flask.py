@@ -75,7 +75,7 @@ class _Incoming:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.method = request.method
-        self.path = request.path
+        self.path = request.root_path + request.path
         self.query = request.query_string
         self.environ = request.environ
 
