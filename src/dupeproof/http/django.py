@@ -18,6 +18,7 @@ from dupeproof.http.bodies import CHUNK, Body, announced_size, check_size
 from dupeproof.http.detaching import detached
 from dupeproof.http.fingerprints import form_digests
 from dupeproof.http.forms import status_of, words_for
+from dupeproof.http.handling import current
 from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Scope
@@ -143,9 +144,11 @@ class Idempotent:
                 try:
                     response = view(request, *args, **kwargs)
                 except _ANSWERS as exc:
+                    if current.get() is None:
+                        raise
                     return response_for_exception(request, exc)
                 _check_response(response)
-                return response if _is_rendered(response) else response.render()
+                return response.render() if _is_due(response) else response
 
             return guarded(desk, _Incoming(request), _DJANGO, respond)
 
@@ -165,8 +168,10 @@ class Idempotent:
                 try:
                     response = await view(request, *args, **kwargs)
                 except _ANSWERS as exc:
+                    if current.get() is None:
+                        raise
                     return await sync_to_async(response_for_exception)(request, exc)
-                return response if _is_rendered(response) else await sync_to_async(response.render)()
+                return await sync_to_async(response.render)() if _is_due(response) else response
 
             work = guarded_async(desk, _Incoming(request), _DJANGO, respond)
             return await (detached(work) if self._detach else work)
@@ -182,8 +187,9 @@ def _check_response(response: Any) -> None:
         )
 
 
-def _is_rendered(response: Any) -> bool:
-    return bool(getattr(response, "is_rendered", True))
+def _is_due(response: Any) -> bool:
+    """Whether a template has to be rendered for the response to be whole; without a key that is left to Django."""
+    return current.get() is not None and not getattr(response, "is_rendered", True)
 
 
 def _imported(name: str, value: Any) -> Any:
