@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 from http_asking import KEY, Counter, asking, client_of, guarded
+from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from dupeproof import AsyncOnce, Once
@@ -243,6 +244,41 @@ async def test_the_handler_has_the_last_word():
         async with asking(handler) as client:
             await twice(client)
         assert handler.runs == runs
+
+
+@pytest.mark.parametrize("decide", [idempotency.store, idempotency.release, idempotency.hold])
+async def test_what_is_decided_stays_so(decide):
+    told = []
+
+    def too_late():
+        with pytest.raises(ConfigError, match="background task") as caught:
+            decide()
+        told.append(caught)
+
+    handler = Counter(lambda request: PlainTextResponse("done", background=BackgroundTask(too_late)))
+    async with asking(handler, on_error="hold") as client:
+        await twice(client)
+    assert len(told) == handler.runs == 1
+
+
+async def test_without_a_store_there_is_nothing_to_decide():
+    def release(request):
+        idempotency.release()
+        return Response(status_code=200)
+
+    url = "redis://127.0.0.1:1?timeout=200ms"
+    async with asking(Counter(release), store=url, on_store_down="run") as client:
+        assert (await client.post("/", headers=KEY)).status_code == 200
+
+
+async def test_only_where_keys_are_held_can_one_be_held():
+    def hold(request):
+        with pytest.raises(ConfigError, match="on_error='hold'"):
+            idempotency.hold()
+        return Response(status_code=200)
+
+    async with asking(Counter(hold)) as client:
+        assert (await client.post("/", headers=KEY)).status_code == 200
 
 
 async def test_the_handler_knows_its_attempt_and_its_child_keys():

@@ -19,6 +19,12 @@ class Owned(Protocol):
     @property
     def digest(self) -> bytes: ...
 
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def guarded(self) -> bool: ...
+
 
 class Handling:
     """A request with a key, while its handler runs."""
@@ -38,11 +44,16 @@ class Handling:
         self.compared = compared
         self.terms = terms
 
-    def check_hold(self) -> None:
-        if not self.terms.hold:
+    def decide(self, fate: Fate) -> None:
+        if fate is Fate.HOLD and not self.terms.hold:
             raise ConfigError(
                 "only a guard that holds abandoned keys can hold this one; choose on_error='hold'"
             )
+        if self.claim.guarded and not self.claim.is_open:
+            raise ConfigError(
+                "what becomes of this key is decided, for its response has begun; decide before, not in a background task"
+            )
+        self.fate = fate
 
     def child_key(self, name: str) -> str:
         return content_id(name, context=self._key)
