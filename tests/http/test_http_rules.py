@@ -151,6 +151,18 @@ async def test_what_must_be_equal_may_be_chosen():
     assert handler.runs == 1
 
 
+@pytest.mark.parametrize("body", [b"no json", b"{}", b'{"amount": NaN}', b"\xff"])
+async def test_what_makes_no_sense_is_left_to_the_handler(body, caplog):
+    handler = Counter(lambda request: Response(status_code=400))
+    async with asking(handler, fingerprint=lambda request, body: json.loads(body)["amount"]) as client:
+        answers = [
+            (await client.post("/", headers=KEY, content=each)).status_code for each in (body, body, b"")
+        ]
+    assert answers == [400, 400, 422]
+    assert handler.runs == 1
+    assert "all of a request counts" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("first", "second", "same"),
     [

@@ -35,7 +35,7 @@ class RequestOptions(TypedDict, total=False):
     validate: Callable[[str], bool]
     """Which keys are welcome, of those that are well-formed."""
     fingerprint: Callable[[Any, bytes], object]
-    """What must be equal in a retry: a function from the request and its body. Everything, unless given."""
+    """What must be equal in a retry: a function from the request and its body. Everything, unless given or if it fails."""
     on_error: OnError
     """After a 5xx or an exception: `release` the key for another try, as is done unless you say so, `store` the answer, or
     `hold` the key until someone has resolved it, where an effect outside your database must not happen twice."""
