@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from dupeproof import AsyncOneTimeTokens, OneTimeTokens, TokenExpired, TokenForged
 from dupeproof.http import SHARED
+from dupeproof.http.django import Idempotent as DjangoIdempotent
 from dupeproof.http.flask import Idempotent
 from dupeproof.http.forms import (
     FIELD,
@@ -147,19 +148,39 @@ def test_whoever_is_late_is_told_so():
     assert (status_of(late.value), "too old" in words_for(late.value)) == (403, True)
 
 
-def test_a_second_click_may_get_the_answer_of_the_first():
-    app, done = flask.Flask(__name__), []
+def sent_to_flask(tokens, **options):
+    app = flask.Flask(__name__)
+    idempotent = Idempotent(**options, key=lambda request: request.form.get(FIELD))
+    app.post("/")(idempotent(lambda: redeem_in_flask(tokens, CONTEXT)))
+    return lambda form: app.test_client().post("/", data=form)
+
+
+def sent_to_django(tokens, **options):
+    django_set_up()
+    from django.http import HttpResponse
+    from django.test import RequestFactory
+
+    idempotent = DjangoIdempotent(**options, key=lambda request: request.POST.get(FIELD))
+    view = idempotent(lambda request: HttpResponse(redeem_in_django(request, tokens, CONTEXT)))
+    return lambda form: view(RequestFactory().post("/", form))
+
+
+@pytest.mark.parametrize("sent", [sent_to_flask, sent_to_django])
+def test_a_second_click_may_get_the_answer_of_the_first(sent):
     tokens = OneTimeTokens("memory://", secret=SECRET)
-    idempotent = Idempotent(
-        store="memory://", scope=SHARED, key=lambda request: request.form.get(FIELD), wait="10s"
-    )
-
-    @app.post("/")
-    @idempotent
-    def order():
-        done.append(redeem_in_flask(tokens, CONTEXT))
-        return f"ordered {len(done)}"
-
+    send = sent(tokens, store="memory://", scope=SHARED, wait="10s")
     form = {FIELD: tokens.issue(CONTEXT, ttl="5m"), "item": "tea"}
-    assert [app.test_client().post("/", data=form).text for _ in range(2)] == ["ordered 1", "ordered 1"]
-    assert app.test_client().post("/", data={**form, "item": "milk"}).status_code == 422
+    first, again = send(form), send(form)
+    assert (first.status_code, len(first.text)) == (200, 32)
+    assert again.text == first.text
+    assert send({**form, "item": "milk"}).status_code == 422
+
+
+@pytest.mark.parametrize("sent", [sent_to_flask, sent_to_django])
+def test_a_guard_does_not_change_what_is_said_of_a_token(sent):
+    """By a guard that has not seen the first click."""
+    tokens = OneTimeTokens("memory://", secret=SECRET)
+    form = {FIELD: tokens.issue(CONTEXT, ttl="5m")}
+    answers = [sent(tokens, store="memory://", scope=SHARED, on_error="hold")(form) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 409]
+    assert SENT_BEFORE in answers[1].text

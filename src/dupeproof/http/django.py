@@ -43,8 +43,8 @@ except ModuleNotFoundError as exc:
 __all__ = ["IdempotencyMiddleware", "Idempotent", "SentBefore", "TokenMiddleware", "TokenRefused"]
 
 View = Callable[..., Any]
-_ANSWERS = (Http404, PermissionDenied, BadRequest, SuspiciousOperation, MultiPartParserError)
-"""What a view raises to have Django answer with a 4xx."""
+_ANSWERS = (Http404, PermissionDenied, BadRequest, SuspiciousOperation, MultiPartParserError, TokenError)
+"""What a view raises to have Django, or us, answer with a 4xx."""
 
 
 class IdempotencyMiddleware:
@@ -98,10 +98,7 @@ class TokenMiddleware:
         return self._get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:  # noqa: ARG002
-        if not isinstance(exception, TokenError):
-            return None
-        words = words_for(exception)
-        return HttpResponse(words, status=status_of(exception), content_type="text/plain; charset=utf-8")
+        return _told(exception) if isinstance(exception, TokenError) else None
 
 
 class Idempotent:
@@ -146,7 +143,7 @@ class Idempotent:
                 except _ANSWERS as exc:
                     if current.get() is None:
                         raise
-                    return response_for_exception(request, exc)
+                    return _answer_to(request, exc)
                 _check_response(response)
                 return response.render() if _is_due(response) else response
 
@@ -170,13 +167,21 @@ class Idempotent:
                 except _ANSWERS as exc:
                     if current.get() is None:
                         raise
-                    return await sync_to_async(response_for_exception)(request, exc)
+                    return await sync_to_async(_answer_to)(request, exc)
                 return await sync_to_async(response.render)() if _is_due(response) else response
 
             work = guarded_async(desk, _Incoming(request), _DJANGO, respond)
             return await (detached(work) if self._detach else work)
 
         return guarded_view
+
+
+def _answer_to(request: HttpRequest, exc: Exception) -> HttpResponseBase:
+    return _told(exc) if isinstance(exc, TokenError) else response_for_exception(request, exc)
+
+
+def _told(exc: TokenError) -> HttpResponse:
+    return HttpResponse(words_for(exc), status=status_of(exc), content_type="text/plain; charset=utf-8")
 
 
 def _check_response(response: Any) -> None:
