@@ -152,6 +152,21 @@ async def test_a_response_in_pieces_of_known_length_is_kept():
     assert (b"idempotent-replayed", b"true") in line.sent[0]["headers"]
 
 
+async def test_a_server_may_use_its_scope_again():
+    ran = []
+
+    async def app(scope, receive, send):
+        ran.append(1)
+        await answer(send)
+
+    middleware, scope = protected(app), dict(SCOPE)
+    for _ in range(2):
+        line = Line(body())
+        await middleware(scope, line.receive, line.send)
+    assert (b"idempotent-replayed", b"true") in line.sent[0]["headers"]
+    assert len(ran) == 1
+
+
 async def test_the_record_is_there_before_the_first_byte():
     async with AsyncOnce("memory://") as once:
         states = []
@@ -257,7 +272,8 @@ async def test_a_store_that_is_down_may_be_done_without():
     assert handler.runs == 1
 
 
-async def test_a_store_that_goes_down_meanwhile_does_not_cost_the_response(own_redis):
+@pytest.mark.parametrize("on_store_down", ["raise", "run"])
+async def test_a_store_that_goes_down_meanwhile_does_not_cost_the_response(own_redis, on_store_down):
     redis = own_redis()
 
     def die(request):
@@ -265,7 +281,8 @@ async def test_a_store_that_goes_down_meanwhile_does_not_cost_the_response(own_r
         return JSONResponse({"ok": True}, 201)
 
     handler = Counter(die)
-    async with asking(handler, store=f"{redis.url}?timeout=300ms") as client:
+    url = f"{redis.url}?timeout=300ms"
+    async with asking(handler, store=url, on_store_down=on_store_down) as client:
         response = await client.post("/", headers=KEY)
     assert response.status_code == 201
     assert response.headers["idempotency-stored"] == "false"
@@ -292,6 +309,7 @@ async def test_headers_that_are_not_stored():
         response = PlainTextResponse("ok")
         for name, value in [
             ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"), ("WWW-Authenticate", "Basic"), ("Connection", "close"),
+            ("Authorization", "Basic"), ("Sentry-Trace", "1"), ("X-CSRFToken", "1"),
             ("Access-Control-Allow-Origin", "*"), ("X-RateLimit-Remaining", "3"), ("RateLimit", "3"), ("traceparent", "1"),
             ("X-Request-ID", "1"), ("Date", "now"), ("Link", "<a>"), ("Link", "<b>"), ("ETag", '"1"'),
         ]:  # fmt: skip
@@ -310,6 +328,18 @@ async def test_headers_that_are_not_stored():
         ("etag", '"1"'),
         ("idempotent-replayed", "true"),
     ]
+
+
+async def test_what_connection_names_is_not_stored():
+    def answer(request):
+        headers = {"Connection": "close, X-Hop", "X-Hop": "1", "X-Kept": "1"}
+        return PlainTextResponse("ok", headers=headers)
+
+    async with asking(Counter(answer)) as client:
+        first, again = [await client.post("/", headers=KEY) for _ in range(2)]
+    assert first.headers["x-hop"] == "1"
+    assert "x-hop" not in again.headers
+    assert again.headers["x-kept"] == "1"
 
 
 async def test_a_stream_that_breaks_off_is_done_all_the_same():

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+from uuid import UUID
 
 import pytest
-from http_asking import KEY, Counter, asking
+from http_asking import KEY, Counter, asking, client_of, guarded
+from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from dupeproof import AsyncOnce, Once
@@ -31,6 +33,19 @@ async def test_a_missing_key_is_refused_where_one_is_required():
         assert code_of(await client.post("/")) == (400, "key-missing")
         assert (await client.get("/")).status_code == 200
     assert handler.runs == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("Idempotency-Key", "needs the header Idempotency-Key"),
+        ("X-Request-Key", "needs the header X-Request-Key"),
+        (lambda request: None, "needs an idempotency key"),
+    ],
+)
+async def test_a_client_is_told_what_to_send(key, told):
+    async with asking(Counter(), key=key, required=True) as client:
+        assert told in (await client.post("/")).json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -70,6 +85,46 @@ async def test_the_key_may_come_from_elsewhere():
     assert handler.runs == 2
 
 
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [(5, 200), (UUID(int=1), 200), ("k\xe9y", 200), ("x" * 255, 200), ("x" * 256, 400), ("", 400), (" ", 400)]
+    + [(each, 400) for each in ("lone \ud800", "nul \0", b"bytes", False, 1.5, ["list"])],
+)
+async def test_what_a_key_from_elsewhere_may_be(found, status):
+    handler = Counter()
+    async with asking(handler, key=lambda request: found) as client:
+        assert {response.status_code for response in await twice(client)} == {status}
+    assert handler.runs == (status == 200)
+
+
+async def test_an_app_that_is_guarded_twice_runs_once():
+    handler = Counter()
+    store = {"store": "memory://asgi-twice"}
+    twofold = IdempotencyMiddleware(guarded(handler, **store), scope=SHARED, **store)
+    async with client_of(twofold) as client:
+        first, again = await twice(client)
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert handler.runs == 1
+
+
+async def test_a_request_that_a_handler_makes_is_guarded_for_itself():
+    """Although it has the same key and goes to an app in this process."""
+    inner = Counter()
+
+    bank = guarded(inner, store="memory://of-the-bank")
+
+    async def pay(request):
+        async with client_of(bank) as client:
+            answer = await client.post("/", headers=KEY)
+        return JSONResponse({"replayed": answer.headers.get("idempotent-replayed")}, 500)
+
+    async with asking(Counter(pay)) as client:
+        first, again = await twice(client)
+    assert (first.json(), again.json()) == ({"replayed": None}, {"replayed": "true"})
+    assert inner.runs == 1
+
+
 async def test_the_header_may_have_another_name():
     handler = Counter()
     async with asking(handler, key="X-Request-Key") as client:
@@ -94,6 +149,18 @@ async def test_what_must_be_equal_may_be_chosen():
         assert again.headers["idempotent-replayed"] == "true"
         assert code_of(await client.post("/", headers=KEY, json={"amount": 2})) == (422, "key-reused")
     assert handler.runs == 1
+
+
+@pytest.mark.parametrize("body", [b"no json", b"{}", b'{"amount": NaN}', b"\xff"])
+async def test_what_makes_no_sense_is_left_to_the_handler(body, caplog):
+    handler = Counter(lambda request: Response(status_code=400))
+    async with asking(handler, fingerprint=lambda request, body: json.loads(body)["amount"]) as client:
+        answers = [
+            (await client.post("/", headers=KEY, content=each)).status_code for each in (body, body, b"")
+        ]
+    assert answers == [400, 400, 422]
+    assert handler.runs == 1
+    assert "all of a request counts" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -191,6 +258,41 @@ async def test_the_handler_has_the_last_word():
         assert handler.runs == runs
 
 
+@pytest.mark.parametrize("decide", [idempotency.store, idempotency.release, idempotency.hold])
+async def test_what_is_decided_stays_so(decide):
+    told = []
+
+    def too_late():
+        with pytest.raises(ConfigError, match="background task") as caught:
+            decide()
+        told.append(caught)
+
+    handler = Counter(lambda request: PlainTextResponse("done", background=BackgroundTask(too_late)))
+    async with asking(handler, on_error="hold") as client:
+        await twice(client)
+    assert len(told) == handler.runs == 1
+
+
+async def test_without_a_store_there_is_nothing_to_decide():
+    def release(request):
+        idempotency.release()
+        return Response(status_code=200)
+
+    url = "redis://127.0.0.1:1?timeout=200ms"
+    async with asking(Counter(release), store=url, on_store_down="run") as client:
+        assert (await client.post("/", headers=KEY)).status_code == 200
+
+
+async def test_only_where_keys_are_held_can_one_be_held():
+    def hold(request):
+        with pytest.raises(ConfigError, match="on_error='hold'"):
+            idempotency.hold()
+        return Response(status_code=200)
+
+    async with asking(Counter(hold)) as client:
+        assert (await client.post("/", headers=KEY)).status_code == 200
+
+
 async def test_the_handler_knows_its_attempt_and_its_child_keys():
     seen = []
 
@@ -277,6 +379,10 @@ def test_no_scope_and_key_together_look_like_another_pair():
     assert len({key_for("a:1", "b"), key_for("a", "1:b"), key_for("a", "b"), key_for(SHARED, "b")}) == 4
 
 
+async def yes(*_):
+    return True
+
+
 BAD = [
     ({"scope": None}, "scope= says whose key it is"),
     ({"methods": ["GET"]}, "methods= may name"),
@@ -285,6 +391,11 @@ BAD = [
     ({"style": "mine"}, "style must be one of"),
     ({"request_limit": "1MB"}, "request_limit is a number of bytes"),
     ({"response_limit": -1}, "response_limit is a number of bytes"),
+    ({"when": yes}, "when= takes a plain function"),
+    ({"key": yes}, "key= takes a plain function"),
+    ({"validate": yes}, "validate= takes a plain function"),
+    ({"fingerprint": yes}, "fingerprint= takes a plain function"),
+    ({"validate": "uuid"}, "validate= takes a plain function"),
     ({"windw": "1h"}, "there is no option 'windw'"),
     ({"store": "nonsense"}, "is not a store URL"),
     ({"window": "soon"}, "window"),

@@ -1,30 +1,37 @@
 """For Django: a middleware for all of a project, a decorator for single views; sync and async."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import wraps
+from inspect import iscoroutine
 from typing import Any, Unpack
 from weakref import finalize
 
 from dupeproof.core.protocols import AsyncStore, Store
-from dupeproof.errors import ConfigError
+from dupeproof.errors import ConfigError, TokenError, TokenUsed
 from dupeproof.guards import AsyncOnce, Once
 from dupeproof.http._async.desk import AsyncDesk
 from dupeproof.http._async.views import guarded as guarded_async
 from dupeproof.http._sync.desk import Desk
 from dupeproof.http._sync.views import guarded
 from dupeproof.http.answers import Answer, Headers
-from dupeproof.http.bodies import CHUNK, Body, announced_size
+from dupeproof.http.bodies import CHUNK, Body, announced_size, check_size
 from dupeproof.http.detaching import detached
+from dupeproof.http.fingerprints import form_digests
+from dupeproof.http.forms import status_of, words_for
+from dupeproof.http.handling import current
 from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Scope
-from dupeproof.http.views import ReadBody
+from dupeproof.http.views import READ_BEFORE, ReadBody
 from dupeproof.http.wsgi_response import decoded
 
 try:
-    from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+    from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
     from django.conf import settings
-    from django.http import HttpRequest, HttpResponse, HttpResponseBase
+    from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+    from django.core.handlers.exception import response_for_exception
+    from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+    from django.http.multipartparser import MultiPartParserError
     from django.http.request import UnreadablePostError
     from django.utils.module_loading import import_string
 except ModuleNotFoundError as exc:
@@ -33,9 +40,11 @@ except ModuleNotFoundError as exc:
         name=exc.name,
     ) from exc
 
-__all__ = ["IdempotencyMiddleware", "Idempotent"]
+__all__ = ["IdempotencyMiddleware", "Idempotent", "SentBefore", "TokenMiddleware", "TokenRefused"]
 
 View = Callable[..., Any]
+_ANSWERS = (Http404, PermissionDenied, BadRequest, SuspiciousOperation, MultiPartParserError, TokenError)
+"""What a view raises to have Django, or us, answer with a 4xx."""
 
 
 class IdempotencyMiddleware:
@@ -63,6 +72,35 @@ class IdempotencyMiddleware:
         return self._guarded(request)
 
 
+class TokenRefused(TokenError, PermissionDenied):  # type: ignore[misc] # Django has no types
+    """A one-time token that is not good for this; what Django knows how to answer."""
+
+
+class SentBefore(TokenUsed, TokenRefused):
+    """A one-time token that was used; the same."""
+
+
+class TokenMiddleware:
+    """Answers what is raised for one-time tokens: 409 for a form that was sent before, 403 for all else.
+
+    MIDDLEWARE = [..., "dupeproof.http.django.TokenMiddleware"]
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: View) -> None:
+        self._get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return self._get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:  # noqa: ARG002
+        return _told(exception) if isinstance(exception, TokenError) else None
+
+
 class Idempotent:
     """A decorator for views, sync or async.
 
@@ -71,8 +109,9 @@ class Idempotent:
         @idempotent
         def order(request): ...
 
-    `store` is a URL for views of both kinds, or a store or guard for those of its own. Under ASGI, Django cancels async views
-    whose client has gone; with `detach` they come to their end, so that the client gets the response when it is back.
+    What Django answers for the view, as after `raise Http404`, is an answer and no failure. `store` is a URL for views of
+    both kinds, or a store or guard for those of its own. Under ASGI, Django cancels async views whose client has gone;
+    with `detach` they come to their end, so that the client gets the response when it is back.
     """
 
     def __init__(
@@ -98,21 +137,64 @@ class Idempotent:
 
         @wraps(view)
         def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            return guarded(desk, _Incoming(request), _DJANGO, lambda: view(request, *args, **kwargs))
+            def respond() -> Any:
+                try:
+                    response = view(request, *args, **kwargs)
+                except _ANSWERS as exc:
+                    if current.get() is None:
+                        raise
+                    return _answer_to(request, exc)
+                _check_response(response)
+                return response.render() if _is_due(response) else response
+
+            return guarded(desk, _Incoming(request), _DJANGO, respond)
 
         return guarded_view
 
     def _around_async(self, view: Callable[..., Awaitable[Any]]) -> View:
         if self._async_desk is None:
-            self._async_desk = AsyncDesk(*self._arguments)
+            store, scope, options = self._arguments
+            # `request.user` asks the database, which Django allows in no event loop.
+            waiting = callable(scope) and not iscoroutinefunction(scope)
+            self._async_desk = AsyncDesk(store, sync_to_async(scope) if waiting else scope, options)
         desk = self._async_desk
 
         @wraps(view)
         async def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            work = guarded_async(desk, _Incoming(request), _DJANGO, lambda: view(request, *args, **kwargs))
+            async def respond() -> Any:
+                try:
+                    response = await view(request, *args, **kwargs)
+                except _ANSWERS as exc:
+                    if current.get() is None:
+                        raise
+                    return await sync_to_async(_answer_to)(request, exc)
+                return await sync_to_async(response.render)() if _is_due(response) else response
+
+            work = guarded_async(desk, _Incoming(request), _DJANGO, respond)
             return await (detached(work) if self._detach else work)
 
         return guarded_view
+
+
+def _answer_to(request: HttpRequest, exc: Exception) -> HttpResponseBase:
+    return _told(exc) if isinstance(exc, TokenError) else response_for_exception(request, exc)
+
+
+def _told(exc: TokenError) -> HttpResponse:
+    return HttpResponse(words_for(exc), status=status_of(exc), content_type="text/plain; charset=utf-8")
+
+
+def _check_response(response: Any) -> None:
+    if iscoroutine(response):
+        response.close()
+        raise ConfigError(
+            "this view is async, and was decorated as if it were not; decorate what as_view() returns, or its async method"
+        )
+
+
+def _is_due(response: Any) -> bool:
+    """Whether a template has to be rendered for the response to be whole; without a key that is left to Django."""
+    return current.get() is not None and not getattr(response, "is_rendered", True)
 
 
 def _imported(name: str, value: Any) -> Any:
@@ -125,6 +207,7 @@ class _Incoming:
         self.request = request
         self.method: str = request.method
         self.path: str = request.path
+        self.environ = request.META
         self.query: bytes = request.META.get("QUERY_STRING", "").encode("latin-1", "replace")
 
     def key_values(self, header: str) -> Sequence[str]:
@@ -136,9 +219,14 @@ class _Incoming:
         size = announced_size(request.META.get("CONTENT_LENGTH") or None, limit)
         content_type = request.META.get("CONTENT_TYPE", "").encode("latin-1", "replace")
         if hasattr(request, "_body"):
+            check_size(len(request.body), limit)
             return ReadBody(content_type, (request.body,))
         if request._read_started:  # noqa: SLF001 - a parsed form; there is no other way to tell
-            return ReadBody(b"multipart/form-data", _parsed(request))
+            if request.content_type != "multipart/form-data":
+                raise ConfigError(READ_BEFORE.format("request.body"))
+            uploads = ((name, file) for name, files in request.FILES.lists() for file in files)
+            heads = (((name, file.name, file.content_type), _rewound(file)) for name, file in uploads)
+            return ReadBody(b"multipart/form-data", form_digests(request.POST.lists(), heads))
         body = Body(limit)
         try:
             while chunk := request.read(CHUNK):
@@ -157,14 +245,10 @@ class _Incoming:
         return ReadBody(content_type, body.then_rewound())
 
 
-def _parsed(request: HttpRequest) -> Iterable[bytes]:
-    for name, values in request.POST.lists():
-        yield repr((name, values)).encode("utf-8", "surrogatepass")
-    for name, files in request.FILES.lists():
-        for file in files:
-            yield repr((name, file.name, file.content_type)).encode("utf-8", "surrogatepass")
-            yield from file.chunks()
-            file.seek(0)
+def _rewound(file: Any) -> Iterator[bytes]:
+    """The chunks of an upload, and then it is at its beginning again."""
+    yield from file.chunks()
+    file.seek(0)
 
 
 class _Django:
@@ -178,8 +262,6 @@ class _Django:
 
     def seen(self, response: HttpResponseBase, limit: int) -> Answer:
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
-        if not getattr(response, "is_rendered", True):
-            response.render()
         kept = can_be_kept(response.status_code, headers, limit, goes_on=response.streaming)
         kept = kept and not (response.streaming and response.is_async)
         body = _whole_body(response) if kept else None

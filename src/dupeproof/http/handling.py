@@ -19,11 +19,17 @@ class Owned(Protocol):
     @property
     def digest(self) -> bytes: ...
 
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def guarded(self) -> bool: ...
+
 
 class Handling:
     """A request with a key, while its handler runs."""
 
-    __slots__ = ("_key", "attempt", "claim", "compared", "done", "fate", "terms")
+    __slots__ = ("_key", "attempt", "claim", "compared", "done", "fate", "reused", "terms")
 
     def __init__(self, key: str, claim: Owned, compared: bytes, terms: Terms) -> None:
         self._key = key
@@ -32,15 +38,22 @@ class Handling:
         """What the handler decided; None to go by the status."""
         self.done: Answer | None = None
         """The response of an earlier run, found in the handler's own database."""
+        self.reused = False
+        """That run was of another request."""
         self.claim = claim
         self.compared = compared
         self.terms = terms
 
-    def check_hold(self) -> None:
-        if not self.terms.hold:
+    def decide(self, fate: Fate) -> None:
+        if fate is Fate.HOLD and not self.terms.hold:
             raise ConfigError(
                 "only a guard that holds abandoned keys can hold this one; choose on_error='hold'"
             )
+        if self.claim.guarded and not self.claim.is_open:
+            raise ConfigError(
+                "what becomes of this key is decided, for its response has begun; decide before, not in a background task"
+            )
+        self.fate = fate
 
     def child_key(self, name: str) -> str:
         return content_id(name, context=self._key)

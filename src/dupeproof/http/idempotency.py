@@ -9,6 +9,8 @@ idempotency.store()               # whatever the status; also release() and hold
 with session.begin(), idempotency.transaction(session) as keep:
     ...                           # your work, and the record of it, committed together
     return keep(response)
+
+Ask and decide before the response begins: a stream comes to its chunks when the handler is over.
 """
 
 from types import TracebackType
@@ -89,19 +91,17 @@ def child_key(name: str) -> str:
 
 def store() -> None:
     """Store the response, whatever its status."""
-    _current().fate = Fate.STORE
+    _current().decide(Fate.STORE)
 
 
 def release() -> None:
     """Nothing was done: let the next request with this key run, whatever the status of this response."""
-    _current().fate = Fate.RELEASE
+    _current().decide(Fate.RELEASE)
 
 
 def hold() -> None:
     """Nobody knows what was done: no other run of this key until someone has resolved it."""
-    handling = _current()
-    handling.check_hold()
-    handling.fate = Fate.HOLD
+    _current().decide(Fate.HOLD)
 
 
 def _current() -> Handling:

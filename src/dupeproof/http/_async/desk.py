@@ -1,6 +1,6 @@
 """Where requests are received: is there a key, whose is it, and is it the same request as before?"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from typing import Any
 
 from dupeproof.core.events import logger
@@ -11,8 +11,8 @@ from dupeproof.guards._async.runtime import IS_ASYNC, settle
 from dupeproof.http._async.exchange import AsyncExchange
 from dupeproof.http.answers import Answer, AnswerCodec
 from dupeproof.http.fingerprints import request_digest
-from dupeproof.http.handling import Handling
-from dupeproof.http.keys import check_length, key_for, parse_key
+from dupeproof.http.handling import Handling, current
+from dupeproof.http.keys import check_found, key_for, parse_key
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import GuardOptions, Options, Scope, make_rules, split_options
 from dupeproof.http.statuses import Fate
@@ -26,6 +26,7 @@ class AsyncDesk:
         self._once = _guard(store, of_guard, hold=self.rules.of_error is Fate.HOLD)
         self._runner = self._once.runner(name="http", codec=AnswerCodec())
         self._owned = not isinstance(store, AsyncOnce)
+        self._mark = f"dupeproof.http/{self._runner.policy.terms.namespace}"
         if self.rules.of_error is Fate.HOLD and not self._runner.policy.terms.hold:
             raise ConfigError("on_error='hold' needs a guard made with on_abandoned='hold'")
 
@@ -40,7 +41,7 @@ class AsyncDesk:
             key = parse_key(values)
         else:
             found = rules.find_key(request)
-            key = None if found is None else check_length(found)
+            key = None if found is None else check_found(found)
         if key is None:
             if rules.required:
                 raise Refused(Code.KEY_MISSING)
@@ -61,13 +62,30 @@ class AsyncDesk:
             logger.exception("A request with a key was refused")
             raise Refused(Code.SCOPE_MISSING) from exc
 
+    def is_inner(self, of_request: MutableMapping[str, Any], key: str) -> bool:
+        """Whether a guard like this one is around us, which has the key already; if not, those inside are told.
+
+        `of_request` travels with the request: an ASGI scope, an environ. The context variable alone would not tell it from a
+        request that its handler makes in this process, nor would the mark from one of before, whose scope is used again.
+        """
+        if current.get() is not None and of_request.get(self._mark) == key:
+            return True
+        of_request[self._mark] = key
+        return False
+
     def compared(
         self, request: Any, method: str, path: str, query: bytes, content_type: bytes, body: Iterable[bytes]
     ) -> bytes:
         """What must be equal in a retry, as a digest."""
         if self.rules.fingerprint is None:
             return request_digest(method, path, query, content_type, body)
-        return digest(self.rules.fingerprint(request, b"".join(body)))
+        whole = b"".join(body)
+        try:
+            return digest(self.rules.fingerprint(request, whole))
+        except Exception as exc:  # noqa: BLE001 - whatever a body that makes no sense does to it
+            # The handler will say what is wrong with it. Only the error's type is told: its text may quote the body.
+            logger.warning("fingerprint= failed with %s, so all of a request counts", type(exc).__name__)
+            return request_digest(method, path, query, content_type, (whole,))
 
     def exchange(self, key: str, compared: bytes) -> AsyncExchange:
         claim = self._runner.claim(key, Answer, compared)

@@ -25,12 +25,14 @@ def guarded(desk: Desk, incoming: Incoming, framework: Framework[R], view: Calla
         if key is None:
             return settle(view())
         whole_key = desk.whose(key, request)
+        if desk.is_inner(incoming.environ, whole_key):
+            return settle(view())
         body = incoming.body(desk.rules.request_limit)
         compared = desk.compared(
             request, incoming.method, incoming.path, incoming.query, body.content_type, body.chunks
         )
     except Refused as refused:
-        return framework.respond(problem(refused.code))
+        return framework.respond(problem(refused.code, the_key=desk.rules.the_key))
     exchange = desk.exchange(whole_key, compared)
     answer = exchange.begin()
     if answer is not None:
