@@ -1,11 +1,12 @@
 """What the torture happens on: a broker and a database, our own or given."""
 
 import contextlib
+import logging
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +16,7 @@ from msgspec import Struct
 from dupeproof.brokers.errors import BrokerUnavailable
 from dupeproof.cli.torture.pipes import PipeBroker
 from dupeproof.cli.torture.worker import Config
+from dupeproof.core.events import logger
 from dupeproof.errors import ConfigError
 from dupeproof.outbox.messages import Message
 from dupeproof.stores import open_store
@@ -94,6 +96,18 @@ KINDS = {
 BROKERS = ("memory", *KINDS)
 
 
+@contextmanager
+def _logged(file: Path) -> Iterator[None]:
+    """What is told of servers that come and go is no news here, and would run through the progress bar."""
+    handler = logging.FileHandler(file)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
+
+
 class Stage:
     """Entered, it is ready: servers up, tables made, the queue there."""
 
@@ -115,6 +129,7 @@ class Stage:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dupeproof-torture-")))
+            stack.enter_context(_logged(self.folder / "publisher.log"))
             if self.kind is not None:
                 if self._url is None:
                     self._url = self._start(stack, "broker", self.kind.server()).url
