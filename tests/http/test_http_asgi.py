@@ -292,6 +292,7 @@ async def test_headers_that_are_not_stored():
         response = PlainTextResponse("ok")
         for name, value in [
             ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"), ("WWW-Authenticate", "Basic"), ("Connection", "close"),
+            ("Authorization", "Basic"), ("Sentry-Trace", "1"), ("X-CSRFToken", "1"),
             ("Access-Control-Allow-Origin", "*"), ("X-RateLimit-Remaining", "3"), ("RateLimit", "3"), ("traceparent", "1"),
             ("X-Request-ID", "1"), ("Date", "now"), ("Link", "<a>"), ("Link", "<b>"), ("ETag", '"1"'),
         ]:  # fmt: skip
@@ -310,6 +311,18 @@ async def test_headers_that_are_not_stored():
         ("etag", '"1"'),
         ("idempotent-replayed", "true"),
     ]
+
+
+async def test_what_connection_names_is_not_stored():
+    def answer(request):
+        headers = {"Connection": "close, X-Hop", "X-Hop": "1", "X-Kept": "1"}
+        return PlainTextResponse("ok", headers=headers)
+
+    async with asking(Counter(answer)) as client:
+        first, again = [await client.post("/", headers=KEY) for _ in range(2)]
+    assert first.headers["x-hop"] == "1"
+    assert "x-hop" not in again.headers
+    assert again.headers["x-kept"] == "1"
 
 
 async def test_a_stream_that_breaks_off_is_done_all_the_same():

@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+from uuid import UUID
 
 import pytest
-from http_asking import KEY, Counter, asking
+from http_asking import KEY, Counter, asking, client_of, guarded
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from dupeproof import AsyncOnce, Once
@@ -68,6 +69,46 @@ async def test_the_key_may_come_from_elsewhere():
         await twice(client, url="/?id=1", headers={})
         await twice(client, url="/?id=2", headers={})
     assert handler.runs == 2
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [(5, 200), (UUID(int=1), 200), ("k\xe9y", 200), ("x" * 255, 200), ("x" * 256, 400), ("", 400), (" ", 400)]
+    + [(each, 400) for each in ("lone \ud800", "nul \0", b"bytes", False, 1.5, ["list"])],
+)
+async def test_what_a_key_from_elsewhere_may_be(found, status):
+    handler = Counter()
+    async with asking(handler, key=lambda request: found) as client:
+        assert {response.status_code for response in await twice(client)} == {status}
+    assert handler.runs == (status == 200)
+
+
+async def test_an_app_that_is_guarded_twice_runs_once():
+    handler = Counter()
+    store = {"store": "memory://asgi-twice"}
+    twofold = IdempotencyMiddleware(guarded(handler, **store), scope=SHARED, **store)
+    async with client_of(twofold) as client:
+        first, again = await twice(client)
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert handler.runs == 1
+
+
+async def test_a_request_that_a_handler_makes_is_guarded_for_itself():
+    """Although it has the same key and goes to an app in this process."""
+    inner = Counter()
+
+    bank = guarded(inner, store="memory://of-the-bank")
+
+    async def pay(request):
+        async with client_of(bank) as client:
+            answer = await client.post("/", headers=KEY)
+        return JSONResponse({"replayed": answer.headers.get("idempotent-replayed")}, 500)
+
+    async with asking(Counter(pay)) as client:
+        first, again = await twice(client)
+    assert (first.json(), again.json()) == ({"replayed": None}, {"replayed": "true"})
+    assert inner.runs == 1
 
 
 async def test_the_header_may_have_another_name():
@@ -277,6 +318,10 @@ def test_no_scope_and_key_together_look_like_another_pair():
     assert len({key_for("a:1", "b"), key_for("a", "1:b"), key_for("a", "b"), key_for(SHARED, "b")}) == 4
 
 
+async def yes(*_):
+    return True
+
+
 BAD = [
     ({"scope": None}, "scope= says whose key it is"),
     ({"methods": ["GET"]}, "methods= may name"),
@@ -285,6 +330,11 @@ BAD = [
     ({"style": "mine"}, "style must be one of"),
     ({"request_limit": "1MB"}, "request_limit is a number of bytes"),
     ({"response_limit": -1}, "response_limit is a number of bytes"),
+    ({"when": yes}, "when= takes a plain function"),
+    ({"key": yes}, "key= takes a plain function"),
+    ({"validate": yes}, "validate= takes a plain function"),
+    ({"fingerprint": yes}, "fingerprint= takes a plain function"),
+    ({"validate": "uuid"}, "validate= takes a plain function"),
     ({"windw": "1h"}, "there is no option 'windw'"),
     ({"store": "nonsense"}, "is not a store URL"),
     ({"window": "soon"}, "window"),

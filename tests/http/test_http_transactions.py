@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import sessionmaker
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse
+from starlette.responses import FileResponse, JSONResponse, StreamingResponse
 from starlette.routing import Route
 
 from dupeproof import AsyncOnce
@@ -150,6 +150,39 @@ async def test_a_run_that_lost_its_key_cannot_commit(database, once):
     assert response.json() == {"lost": True}
     assert response.headers["idempotency-stored"] == "false"
     assert database.orders() == 1
+
+
+async def test_another_request_does_not_get_the_recorded_response(database):
+    """Though the store has lost the key, which it would have known by."""
+    async with (
+        AsyncOnce("memory://", lease="300ms") as once,
+        asked(handler_of(database), once) as client,
+    ):
+        for body, status in ((b"one", 201), (b"two", 422), (b"one", 201)):
+            response = await client.post("/orders", headers=KEY, content=body)
+            assert response.status_code == status, body
+            await once.forget(key_for(SHARED, "k"))
+    assert response.headers["idempotent-replayed"] == "true"
+    assert database.orders() == 1
+
+
+@pytest.mark.parametrize(
+    "response", [StreamingResponse(iter([b"a"])), FileResponse(__file__), {"a": 1}, "text"], ids=type
+)
+async def test_what_has_no_whole_body_cannot_be_recorded(database, once, response):
+    async def handler(request):
+        connection = database.connect()
+        try:
+            connection.execute("INSERT INTO orders VALUES ('o-1')")
+            with pytest.raises(ConfigError, match="whole body"), idempotency.transaction(connection) as keep:
+                keep(response)
+        finally:
+            connection.close()
+        return JSONResponse({})
+
+    async with asked(handler, once) as client:
+        assert (await client.post("/orders", headers=KEY)).status_code == 200
+    assert database.orders() == 0
 
 
 async def test_without_a_key_nothing_is_recorded(database, once):

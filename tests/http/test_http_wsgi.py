@@ -1,14 +1,12 @@
 """What a WSGI server and an app may do to each other, with the middleware in between."""
 
 import io
+import sys
 from wsgiref.util import setup_testing_defaults
 
 import pytest
-from flask import Flask, Response, request
-from werkzeug.test import Client
 
 from dupeproof.http import SHARED
-from dupeproof.http.flask import Idempotent
 from dupeproof.http.wsgi import IdempotencyMiddleware
 
 
@@ -192,31 +190,58 @@ def test_an_interrupted_handler_does_not_give_the_key_back():
     assert again.status == 409
 
 
-@pytest.fixture
-def flask():
-    app = Flask(__name__)
-    app.runs = 0
-    idempotent = Idempotent(store="memory://", scope=SHARED)
-
-    @app.post("/upload")
-    @idempotent
-    def upload():
-        app.runs += 1
-        return {"note": request.form["note"], "size": len(request.files["file"].read())}
-
-    return app
+def test_a_length_may_have_leading_zeros():
+    line = Line(b"hello", CONTENT_LENGTH="0" * 25 + "5")
+    assert line.ask(protected(plain)) == b"hello"
 
 
-@pytest.mark.parametrize("parsed_before", [False, True])
-def test_uploads_are_compared_by_their_parts(flask, parsed_before):
-    if parsed_before:
-        flask.before_request(lambda: request.form and None)
+def test_an_app_that_starts_anew_takes_back_what_it_said():
+    def app(environ, start_response):
+        write = start_response("200 OK", [("Content-Length", "7")])
+        write(b"partial")
+        try:
+            raise RuntimeError("broken")
+        except RuntimeError:
+            start_response("402 Payment Required", [("Content-Length", "5")], sys.exc_info())
+        return [b"error"]
 
-    def post(content):
-        data = {"note": "n", "file": (io.BytesIO(content), "a.txt")}
-        return Client(flask, Response).post("/upload", data=data, headers={"Idempotency-Key": "k"})
+    middleware = protected(app)
+    for _ in range(2):
+        line = Line()
+        assert (line.ask(middleware), line.status) == (b"error", 402)
 
-    assert post(b"12345").json == {"note": "n", "size": 5}
-    assert post(b"12345").headers["Idempotent-Replayed"] == "true"
-    assert post(b"54321").status_code == 422
-    assert flask.runs == 1
+
+def test_an_end_that_fails_too_does_not_keep_the_key():
+    ran = []
+
+    class Broken(list):
+        def __iter__(self):
+            raise RuntimeError("broken")
+
+        def close(self):
+            raise RuntimeError("and not closed")
+
+    def app(environ, start_response):
+        ran.append(1)
+        start_response("200 OK", [])
+        return Broken()
+
+    middleware = protected(app)
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            Line().ask(middleware)
+    assert len(ran) == 2
+
+
+def test_an_app_that_is_guarded_twice_runs_once():
+    ran = []
+
+    def app(environ, start_response):
+        ran.append(1)
+        start_response("200 OK", [])
+        return [b"done"]
+
+    options = {"store": "memory://wsgi-twice"}
+    middleware = protected(protected(app, **options), **options)
+    assert [Line().ask(middleware) for _ in range(2)] == [b"done", b"done"]
+    assert len(ran) == 1

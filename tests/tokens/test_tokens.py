@@ -45,6 +45,17 @@ def test_a_token_is_used_once(tokens):
     tokens.redeem(other, dict(reversed(CONTEXT.items())))
 
 
+def test_a_token_of_one_namespace_is_none_in_another(any_url):
+    with (
+        OneTimeTokens(any_url, secret=SECRET, namespace="orders") as orders,
+        OneTimeTokens(any_url, secret=SECRET, namespace="refunds") as refunds,
+    ):
+        token = orders.issue(CONTEXT, ttl="5m")
+        with pytest.raises(TokenForged):
+            refunds.redeem(token, CONTEXT)
+        orders.redeem(token, CONTEXT)
+
+
 async def test_tasks_use_it_once(any_url):
     async with AsyncOneTimeTokens(any_url, secret=SECRET) as tokens:
         token = tokens.issue(CONTEXT, ttl="5m")

@@ -100,6 +100,9 @@ class AsgiGuard:
                 await app(scope, receive, send)
                 return
             whole_key = await desk.whose(key, request)
+            if desk.is_inner(scope, whole_key):
+                await app(scope, receive, send)
+                return
             headers = dict(scope["headers"])
             await inlet.read(headers.get(b"content-length", b"").decode("latin-1"))
             exchange = desk.exchange(

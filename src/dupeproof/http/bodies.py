@@ -57,6 +57,7 @@ def announced_size(content_length: str | None, limit: int) -> int | None:
         return None
     if not (content_length.isascii() and content_length.isdigit()):
         raise Refused(Code.BODY_MALFORMED)
-    size = int(content_length[:20])
+    significant = content_length.lstrip("0")[:20]  # of what has more digits there is too much anyway
+    size = int(significant or "0")
     check_size(size, limit)
     return size

@@ -1,7 +1,8 @@
 """For Django: a middleware for all of a project, a decorator for single views; sync and async."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import wraps
+from inspect import iscoroutine
 from typing import Any, Unpack
 from weakref import finalize
 
@@ -13,8 +14,9 @@ from dupeproof.http._async.views import guarded as guarded_async
 from dupeproof.http._sync.desk import Desk
 from dupeproof.http._sync.views import guarded
 from dupeproof.http.answers import Answer, Headers
-from dupeproof.http.bodies import CHUNK, Body, announced_size
+from dupeproof.http.bodies import CHUNK, Body, announced_size, check_size
 from dupeproof.http.detaching import detached
+from dupeproof.http.fingerprints import form_digests
 from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Scope
@@ -22,9 +24,12 @@ from dupeproof.http.views import ReadBody
 from dupeproof.http.wsgi_response import decoded
 
 try:
-    from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+    from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
     from django.conf import settings
-    from django.http import HttpRequest, HttpResponse, HttpResponseBase
+    from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+    from django.core.handlers.exception import response_for_exception
+    from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+    from django.http.multipartparser import MultiPartParserError
     from django.http.request import UnreadablePostError
     from django.utils.module_loading import import_string
 except ModuleNotFoundError as exc:
@@ -36,6 +41,8 @@ except ModuleNotFoundError as exc:
 __all__ = ["IdempotencyMiddleware", "Idempotent"]
 
 View = Callable[..., Any]
+_ANSWERS = (Http404, PermissionDenied, BadRequest, SuspiciousOperation, MultiPartParserError)
+"""What a view raises to have Django answer with a 4xx."""
 
 
 class IdempotencyMiddleware:
@@ -71,7 +78,8 @@ class Idempotent:
         @idempotent
         def order(request): ...
 
-    `store` is a URL for views of both kinds, or a store or guard for those of its own. Under ASGI, Django cancels async views
+    What Django answers for the view, as after `raise Http404`, is an answer and no failure. `store` is a URL for views
+    of both kinds, or a store or guard for those of its own. Under ASGI, Django cancels async views
     whose client has gone; with `detach` they come to their end, so that the client gets the response when it is back.
     """
 
@@ -98,21 +106,51 @@ class Idempotent:
 
         @wraps(view)
         def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            return guarded(desk, _Incoming(request), _DJANGO, lambda: view(request, *args, **kwargs))
+            def respond() -> Any:
+                try:
+                    response = view(request, *args, **kwargs)
+                except _ANSWERS as exc:
+                    return response_for_exception(request, exc)
+                _check_response(response)
+                return response if _is_rendered(response) else response.render()
+
+            return guarded(desk, _Incoming(request), _DJANGO, respond)
 
         return guarded_view
 
     def _around_async(self, view: Callable[..., Awaitable[Any]]) -> View:
         if self._async_desk is None:
-            self._async_desk = AsyncDesk(*self._arguments)
+            store, scope, options = self._arguments
+            # `request.user` asks the database, which Django allows in no event loop.
+            waiting = callable(scope) and not iscoroutinefunction(scope)
+            self._async_desk = AsyncDesk(store, sync_to_async(scope) if waiting else scope, options)
         desk = self._async_desk
 
         @wraps(view)
         async def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            work = guarded_async(desk, _Incoming(request), _DJANGO, lambda: view(request, *args, **kwargs))
+            async def respond() -> Any:
+                try:
+                    response = await view(request, *args, **kwargs)
+                except _ANSWERS as exc:
+                    return await sync_to_async(response_for_exception)(request, exc)
+                return response if _is_rendered(response) else await sync_to_async(response.render)()
+
+            work = guarded_async(desk, _Incoming(request), _DJANGO, respond)
             return await (detached(work) if self._detach else work)
 
         return guarded_view
+
+
+def _check_response(response: Any) -> None:
+    if iscoroutine(response):
+        response.close()
+        raise ConfigError(
+            "this view is async, and was decorated as if it were not; decorate what as_view() returns, or its async method"
+        )
+
+
+def _is_rendered(response: Any) -> bool:
+    return bool(getattr(response, "is_rendered", True))
 
 
 def _imported(name: str, value: Any) -> Any:
@@ -125,6 +163,7 @@ class _Incoming:
         self.request = request
         self.method: str = request.method
         self.path: str = request.path
+        self.environ = request.META
         self.query: bytes = request.META.get("QUERY_STRING", "").encode("latin-1", "replace")
 
     def key_values(self, header: str) -> Sequence[str]:
@@ -136,9 +175,12 @@ class _Incoming:
         size = announced_size(request.META.get("CONTENT_LENGTH") or None, limit)
         content_type = request.META.get("CONTENT_TYPE", "").encode("latin-1", "replace")
         if hasattr(request, "_body"):
+            check_size(len(request.body), limit)
             return ReadBody(content_type, (request.body,))
         if request._read_started:  # noqa: SLF001 - a parsed form; there is no other way to tell
-            return ReadBody(b"multipart/form-data", _parsed(request))
+            uploads = ((name, file) for name, files in request.FILES.lists() for file in files)
+            heads = (((name, file.name, file.content_type), _rewound(file)) for name, file in uploads)
+            return ReadBody(b"multipart/form-data", form_digests(request.POST.lists(), heads))
         body = Body(limit)
         try:
             while chunk := request.read(CHUNK):
@@ -157,14 +199,10 @@ class _Incoming:
         return ReadBody(content_type, body.then_rewound())
 
 
-def _parsed(request: HttpRequest) -> Iterable[bytes]:
-    for name, values in request.POST.lists():
-        yield repr((name, values)).encode("utf-8", "surrogatepass")
-    for name, files in request.FILES.lists():
-        for file in files:
-            yield repr((name, file.name, file.content_type)).encode("utf-8", "surrogatepass")
-            yield from file.chunks()
-            file.seek(0)
+def _rewound(file: Any) -> Iterator[bytes]:
+    """The chunks of an upload, and then it is at its beginning again."""
+    yield from file.chunks()
+    file.seek(0)
 
 
 class _Django:
@@ -178,8 +216,6 @@ class _Django:
 
     def seen(self, response: HttpResponseBase, limit: int) -> Answer:
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
-        if not getattr(response, "is_rendered", True):
-            response.render()
         kept = can_be_kept(response.status_code, headers, limit, goes_on=response.streaming)
         kept = kept and not (response.streaming and response.is_async)
         body = _whole_body(response) if kept else None

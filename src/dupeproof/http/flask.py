@@ -1,15 +1,17 @@
 """For single views of Flask; for all of an app there is the WSGI middleware."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, Unpack
+from typing import IO, Any, ParamSpec, Unpack
+from weakref import finalize
 
 from dupeproof.core.protocols import Store
 from dupeproof.guards import Once
 from dupeproof.http._sync.desk import Desk
 from dupeproof.http._sync.views import guarded
 from dupeproof.http.answers import Answer, Headers
-from dupeproof.http.bodies import CHUNK, announced_size, check_size
+from dupeproof.http.bodies import CHUNK, Body, announced_size, check_size
+from dupeproof.http.fingerprints import form_digests
 from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Scope
@@ -18,7 +20,7 @@ from dupeproof.http.wsgi_response import decoded
 
 try:
     from flask import Request, Response, current_app, request
-    from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+    from werkzeug.exceptions import RequestEntityTooLarge
 except ModuleNotFoundError as exc:
     raise ModuleNotFoundError(
         'dupeproof.http.flask needs Flask, which is not installed; run: pip install "dupeproof[flask]"',
@@ -28,6 +30,7 @@ except ModuleNotFoundError as exc:
 __all__ = ["Idempotent"]
 
 P = ParamSpec("P")
+_FORMS = ("multipart/form-data", "application/x-www-form-urlencoded", "application/x-url-encoded")
 
 
 class Idempotent:
@@ -39,7 +42,8 @@ class Idempotent:
         @idempotent
         def order(): ...
 
-    `scope` is given Flask's request. The other options are those of `dupeproof.http.rules.Options`.
+    `scope` is given Flask's request. What the app has an error handler for, `abort` among it, is an answer and no failure.
+    The other options are those of `dupeproof.http.rules.Options`.
     """
 
     def __init__(self, *, store: str | Store | Once, scope: Scope, **options: Unpack[Options]) -> None:
@@ -56,11 +60,13 @@ class Idempotent:
 
             def respond() -> Response:
                 try:
-                    return app.make_response(app.ensure_sync(view)(*args, **kwargs))
-                except HTTPException as exc:  # abort(409) is an answer, not a failure
-                    return app.make_response(app.handle_http_exception(exc))
+                    response = app.ensure_sync(view)(*args, **kwargs)
+                except Exception as exc:  # noqa: BLE001 - raised again where the app has no answer to it
+                    response = app.handle_user_exception(exc)
+                return app.make_response(response)
 
-            return guarded(self._desk, _Incoming(request), _FLASK, respond)
+            whole = request._get_current_object()  # type: ignore[attr-defined] # noqa: SLF001 - not its proxy
+            return guarded(self._desk, _Incoming(whole), _FLASK, respond)
 
         return guarded_view
 
@@ -71,6 +77,7 @@ class _Incoming:
         self.method = request.method
         self.path = request.path
         self.query = request.query_string
+        self.environ = request.environ
 
     def key_values(self, header: str) -> Sequence[str]:
         return self.request.headers.getlist(header)
@@ -79,25 +86,38 @@ class _Incoming:
         request = self.request
         announced_size(request.headers.get("Content-Length"), limit)
         content_type = request.headers.get("Content-Type", "").encode("latin-1", "replace")
-        if "form" in request.__dict__ and request.mimetype == "multipart/form-data":
+        if hasattr(request, "_cached_data"):
+            data = request.get_data()
+            check_size(len(data), limit)
+            return ReadBody(content_type, (data,))
+        if "form" in request.__dict__ and request.mimetype in _FORMS:
             # Somebody has parsed it already, and nothing is left to read.
-            return ReadBody(b"multipart/form-data", _parsed(request))
+            files = request.files.items(multi=True)
+            heads = (
+                ((name, file.filename, file.content_type), _rewound(file.stream)) for name, file in files
+            )
+            return ReadBody(request.mimetype.encode(), form_digests(request.form.items(multi=True), heads))
+        body = Body(limit)
         try:
-            data = request.get_data(cache=True)
+            while chunk := request.stream.read(CHUNK):
+                body.add(chunk)
         except RequestEntityTooLarge as exc:
+            body.close()
             raise Refused(Code.BODY_TOO_LARGE) from exc
-        check_size(len(data), limit)
-        return ReadBody(content_type, (data,))
+        except BaseException:
+            body.close()
+            raise
+        # `get_data` would put all of it into memory.
+        request.__dict__["stream"] = body.rewound()
+        finalize(request, body.close)
+        return ReadBody(content_type, body.then_rewound())
 
 
-def _parsed(request: Request) -> Iterable[bytes]:
-    for name, value in request.form.items(multi=True):
-        yield repr((name, value)).encode("utf-8", "surrogatepass")
-    for name, file in request.files.items(multi=True):
-        yield repr((name, file.filename, file.content_type)).encode("utf-8", "surrogatepass")
-        while chunk := file.stream.read(CHUNK):
-            yield chunk
-        file.stream.seek(0)
+def _rewound(file: IO[bytes]) -> Iterator[bytes]:
+    """The chunks of an upload, and then it is at its beginning again."""
+    while chunk := file.read(CHUNK):
+        yield chunk
+    file.seek(0)
 
 
 class _Flask:

@@ -23,7 +23,7 @@ class Owned(Protocol):
 class Handling:
     """A request with a key, while its handler runs."""
 
-    __slots__ = ("_key", "attempt", "claim", "compared", "done", "fate", "terms")
+    __slots__ = ("_key", "attempt", "claim", "compared", "done", "fate", "reused", "terms")
 
     def __init__(self, key: str, claim: Owned, compared: bytes, terms: Terms) -> None:
         self._key = key
@@ -32,6 +32,8 @@ class Handling:
         """What the handler decided; None to go by the status."""
         self.done: Answer | None = None
         """The response of an earlier run, found in the handler's own database."""
+        self.reused = False
+        """That run was of another request."""
         self.claim = claim
         self.compared = compared
         self.terms = terms

@@ -35,16 +35,18 @@ def parse_key(values: Sequence[str]) -> str | None:
             raise Refused(Code.KEY_TOO_LONG)
         return text
     if quoted := _QUOTED.fullmatch(text):
-        return check_length(_ESCAPED.sub(r"\1", quoted[1]))
+        return check_found(_ESCAPED.sub(r"\1", quoted[1]))
     raise Refused(Code.KEY_MALFORMED)
 
 
-def check_length(key: str) -> str:
-    if len(key) > LONGEST_KEY:
+def check_found(key: object) -> str:
+    """A key from wherever it came: of the kinds that a guard takes, and no longer than one in a header."""
+    if isinstance(key, str) and len(key) > LONGEST_KEY:
         raise Refused(Code.KEY_TOO_LONG)
-    if not key or key.isspace():
-        raise Refused(Code.KEY_MALFORMED)
-    return key
+    try:
+        return check_key(key)
+    except KeyInvalid as exc:
+        raise Refused(Code.KEY_MALFORMED) from exc
 
 
 def key_for(scope: object, key: str) -> str:

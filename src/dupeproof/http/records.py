@@ -48,15 +48,20 @@ WRITE: dict[Dialect, str] = {
     f" OR (dupeproof_records.expires_at > 0 AND dupeproof_records.expires_at <= {_SQLITE_NOW})",
 }
 READ: dict[Dialect, str] = {
-    "postgresql": "SELECT state, encode(token, 'hex'), encode(result, 'hex'), codec FROM dupeproof_records"
+    "postgresql": "SELECT state, encode(token, 'hex'), encode(fingerprint, 'hex'), encode(result, 'hex'), codec"
+    " FROM dupeproof_records"
     " WHERE key = CAST(CAST(:key AS text) AS uuid) AND expires_at > clock_timestamp()",
-    "sqlite": "SELECT state, lower(hex(token)), hex(result), codec FROM dupeproof_records"  # noqa: S608
+    "sqlite": "SELECT state, lower(hex(token)), lower(hex(fingerprint)), hex(result), codec"  # noqa: S608
+    " FROM dupeproof_records"
     f" WHERE key = :key AND (expires_at = 0 OR expires_at > {_SQLITE_NOW})",
 }
 
 
 class AlreadyDone(DupeproofError):
-    """An earlier run has committed its work and its response, which is sent now. Let it pass; nothing is to be done."""
+    """An earlier run has committed its work and its response, which is sent now. Let it pass; nothing is to be done.
+
+    To another request than that run's, which only a store that has lost the key lets in, a refusal is sent.
+    """
 
 
 def check_dialect(dialect: Dialect) -> None:
@@ -88,17 +93,18 @@ def parameters(dialect: Dialect, handling: Handling, answer: Answer | None = Non
 
 def found(handling: Handling, rows: list[tuple[Any, ...]]) -> None:
     """Raises if an earlier run is found to have done the work."""
-    for state, token, result, codec in rows:
+    for state, token, compared, result, codec in rows:
         if state == "done" and token != handling.claim.token.hex():
             readable = codec == _CODEC.name
             answer = _CODEC.decode(bytes.fromhex(result), Answer) if readable else Answer(200, [], None)
             handling.done = answer
+            handling.reused = compared != handling.compared.hex()
             raise AlreadyDone("this request was completed by an earlier run, whose response is sent again")
 
 
 def answer_of(response: Any) -> Answer:
     """A response object of Starlette, Flask or Django, as it is stored."""
-    if hasattr(response, "raw_headers"):
+    if hasattr(response, "raw_headers") and hasattr(response, "body"):
         headers, body = list(response.raw_headers), bytes(response.body)
     elif hasattr(response, "get_data"):
         headers, body = _encoded(response.headers.items()), response.get_data()
@@ -106,7 +112,8 @@ def answer_of(response: Any) -> Answer:
         headers, body = _encoded(response.items()), response.content
     else:
         raise ConfigError(
-            f"give the response object that the handler returns, with its whole body; not a {type(response).__qualname__}"
+            "give the response object that the handler returns, with its whole body, which a stream or a file has not; "
+            f"got a {type(response).__qualname__}"
         )
     return Answer(response.status_code, storable(headers), body)
 

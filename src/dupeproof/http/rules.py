@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypedDict
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -17,6 +18,7 @@ Scope = Callable[[Any], object] | Shared
 Style = Literal["ietf", "stripe"]
 _MISMATCH: dict[Style, int] = {"ietf": 422, "stripe": 400}
 _METHODS = frozenset({"POST", "PATCH", "PUT", "DELETE"})
+_FUNCTIONS = frozenset({"when", "key", "validate", "fingerprint"})
 
 
 class RequestOptions(TypedDict, total=False):
@@ -28,7 +30,7 @@ class RequestOptions(TypedDict, total=False):
     """Which requests of these methods; all of them, unless given."""
     required: bool
     """Whether a request without a key is refused, or handled without a guard, as it is unless you say so."""
-    key: str | Callable[[Any], str | None]
+    key: str | Callable[[Any], str | int | UUID | None]
     """The name of the header, or a function from the request to the key."""
     validate: Callable[[str], bool]
     """Which keys are welcome, of those that are well-formed."""
@@ -68,7 +70,7 @@ class Rules(Struct, frozen=True):
     when: Callable[[Any], bool] | None
     required: bool
     header: str
-    find_key: Callable[[Any], str | None] | None
+    find_key: Callable[[Any], object] | None
     validate: Callable[[str], bool] | None
     fingerprint: Callable[[Any, bytes], object] | None
     of_error: Fate
@@ -78,6 +80,7 @@ class Rules(Struct, frozen=True):
 
 
 def make_rules(scope: Scope, options: RequestOptions, *, is_async: bool) -> Rules:
+    _check_functions(options)
     key = options.get("key", "Idempotency-Key")
     return Rules(
         scope=_scope(scope, is_async=is_async),
@@ -113,11 +116,31 @@ def _scope(scope: Scope, *, is_async: bool) -> Scope:
             "scope= says whose key it is: a function from the request to a stable id of the caller, such as "
             "lambda request: request.user.id; or scope=SHARED if all callers may see each other's responses"
         )
-    if inspect.iscoroutinefunction(scope) and not is_async:
+    if _is_async(scope) and not is_async:
         raise ConfigError(
             "scope= is an async function, and this is a sync middleware; give it a plain function"
         )
     return scope
+
+
+def _check_functions(options: RequestOptions) -> None:
+    """Of one that is async nobody would wait for the answer, which would pass for a yes."""
+    for name in _FUNCTIONS & options.keys():
+        given = options[name]  # type: ignore[literal-required] # one of its names
+        if given is None or (name == "key" and isinstance(given, str)):
+            continue
+        if not callable(given) or _is_async(given):
+            raise ConfigError(f"{name}= takes a plain function, not an async one; got {_kind(given)}")
+
+
+def _is_async(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - of an object that is callable
+    )
+
+
+def _kind(given: object) -> str:
+    return "an async function" if callable(given) else f"a {type(given).__qualname__}"
 
 
 def _methods(methods: Iterable[str]) -> frozenset[str]:

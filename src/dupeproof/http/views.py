@@ -20,6 +20,7 @@ class Incoming(Protocol):
     method: str
     path: str
     query: bytes
+    environ: dict[str, Any]
 
     def key_values(self, header: str) -> Sequence[str]: ...
 

@@ -73,7 +73,10 @@ class IdempotencyMiddleware:
             key = self._desk.find_key(values, request)
             if key is None:
                 return self._app(environ, start_response)
-            return self._guard(environ, start_response, request, self._desk.whose(key, request))
+            whole_key = self._desk.whose(key, request)
+            if self._desk.is_inner(environ, whole_key):
+                return self._app(environ, start_response)
+            return self._guard(environ, start_response, request, whole_key)
         except Refused as refused:
             return send_answer(start_response, problem(refused.code))
 
@@ -102,19 +105,17 @@ class IdempotencyMiddleware:
         try:
             return outlet.take(self._app(environ, outlet.start))
         except Exception as exc:
+            answer = None if exchange.settled else exchange.failed(exc)
             outlet.close()
-            if exchange.settled:
-                raise
-            answer = exchange.failed(exc)
             if answer is None:
                 raise
             if exchange.handling.done is None:
                 logger.exception("A handler failed, and its key gets this answer from now on")
             return outlet.answer(answer)
         except BaseException as exc:
-            outlet.close()
             if not exchange.settled:
                 exchange.abandon(exc)
+            outlet.close()
             raise
         finally:
             current.reset(token)

@@ -44,6 +44,9 @@ class Outlet:
         """What the app calls as `start_response`."""
         if self._is_passing:
             return self._start_response(status, headers, exc_info)  # too late, as the server will say
+        if exc_info is not None:  # it starts anew, and nothing has gone out yet
+            self._chunks.clear()
+            self._size = 0
         self._line, self._headers = status, headers
         return self._take
 

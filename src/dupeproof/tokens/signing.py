@@ -49,10 +49,14 @@ class Token(Struct, frozen=True):
 
 
 class Signer:
-    """Signs with the last of its secrets, and knows the tokens of all of them."""
+    """Signs with the last of its secrets, and knows the tokens of all of them.
 
-    def __init__(self, secret: Secret | Mapping[str, Secret]) -> None:
+    The namespace is signed too: where marks are kept apart, a token that was good in both would be good twice.
+    """
+
+    def __init__(self, secret: Secret | Mapping[str, Secret], namespace: str = "") -> None:
         self._secrets = _checked(secret)
+        self._purpose = f"token\0{namespace}\0"
         self._newest = next(reversed(self._secrets))
 
     def issue(self, context: Mapping[str, Any], ttl: Duration, now: int) -> str:
@@ -89,7 +93,7 @@ class Signer:
         return hmac.digest(self._secrets[key_id], text, "sha256")[:_CONTEXT]
 
     def _signature(self, text: str, key_id: str) -> str:
-        return _encoded(hmac.digest(self._secrets[key_id], b"token\0" + text.encode(), "sha256"))
+        return _encoded(hmac.digest(self._secrets[key_id], (self._purpose + text).encode(), "sha256"))
 
 
 def _encoded(data: bytes) -> str:

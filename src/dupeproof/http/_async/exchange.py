@@ -79,6 +79,9 @@ class AsyncExchange:
     async def repeat(self, done: Answer) -> Answer:
         """Store again what an earlier run has committed with its own work, and answer with it."""
         self.settled = True
+        if self.handling.reused:
+            await self._let_go(Fate.RELEASE, AnsweredWithError())
+            return problem(Code.KEY_REUSED, status=self._rules.mismatch_status)
         await self._store(done)
         return replay(done)
 

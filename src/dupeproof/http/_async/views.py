@@ -26,6 +26,8 @@ async def guarded(
         if key is None:
             return await settle(view())
         whole_key = await desk.whose(key, request)
+        if desk.is_inner(incoming.environ, whole_key):
+            return await settle(view())
         body = incoming.body(desk.rules.request_limit)
         compared = desk.compared(
             request, incoming.method, incoming.path, incoming.query, body.content_type, body.chunks

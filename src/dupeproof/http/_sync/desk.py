@@ -1,7 +1,7 @@
 # Written by tools/twins.py from src/dupeproof/http/_async/desk.py; change that file instead.
 """Where requests are received: is there a key, whose is it, and is it the same request as before?"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from typing import Any
 
 from dupeproof.core.events import logger
@@ -13,7 +13,7 @@ from dupeproof.http._sync.exchange import Exchange
 from dupeproof.http.answers import Answer, AnswerCodec
 from dupeproof.http.fingerprints import request_digest
 from dupeproof.http.handling import Handling
-from dupeproof.http.keys import check_length, key_for, parse_key
+from dupeproof.http.keys import check_found, key_for, parse_key
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import GuardOptions, Options, Scope, make_rules, split_options
 from dupeproof.http.statuses import Fate
@@ -27,6 +27,7 @@ class Desk:
         self._once = _guard(store, of_guard, hold=self.rules.of_error is Fate.HOLD)
         self._runner = self._once.runner(name="http", codec=AnswerCodec())
         self._owned = not isinstance(store, Once)
+        self._mark = f"dupeproof.http/{self._runner.policy.terms.namespace}"
         if self.rules.of_error is Fate.HOLD and not self._runner.policy.terms.hold:
             raise ConfigError("on_error='hold' needs a guard made with on_abandoned='hold'")
 
@@ -41,7 +42,7 @@ class Desk:
             key = parse_key(values)
         else:
             found = rules.find_key(request)
-            key = None if found is None else check_length(found)
+            key = None if found is None else check_found(found)
         if key is None:
             if rules.required:
                 raise Refused(Code.KEY_MISSING)
@@ -61,6 +62,17 @@ class Desk:
         except KeyInvalid as exc:
             logger.exception("A request with a key was refused")
             raise Refused(Code.SCOPE_MISSING) from exc
+
+    def is_inner(self, of_request: MutableMapping[str, Any], key: str) -> bool:
+        """Whether a guard like this one is around us, which has the key already; if not, those inside are told.
+
+        `of_request` travels with the request: an ASGI scope, an environ. A context variable would not tell it from a
+        request that its handler makes in this process.
+        """
+        if of_request.get(self._mark) == key:
+            return True
+        of_request[self._mark] = key
+        return False
 
     def compared(
         self, request: Any, method: str, path: str, query: bytes, content_type: bytes, body: Iterable[bytes]

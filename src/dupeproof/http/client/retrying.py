@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
 
 import httpx
 import msgspec
@@ -30,6 +29,17 @@ UNANSWERED = (
 )
 """Errors after which nobody knows whether the request was carried out."""
 _NUMBER_OF_DOUBLINGS = 30
+_LARGEST_KEPT = 1_048_576
+
+
+class _Error(msgspec.Struct):
+    code: str = ""
+
+
+class _Problem(_Error):
+    """Ours, or one in which Stripe's is."""
+
+    error: _Error | None = None
 
 
 class Retrying:
@@ -54,7 +64,7 @@ class Retrying:
         self.keyed = frozenset(method.upper() for method in methods)
         self.tries = tries
         self.deadline = milliseconds(deadline, name="deadline") / 1_000
-        self._backoff = milliseconds(backoff, name="backoff") / 1_000
+        self.backoff = milliseconds(backoff, name="backoff") / 1_000
         self._longest = milliseconds(longest_backoff, name="longest_backoff") / 1_000
         self._make_key = make_key
 
@@ -69,7 +79,7 @@ class Retrying:
 
     def pause(self, failures: int) -> float:
         """Twice as long each time, and never the same for two clients."""
-        longest = min(self._longest, self._backoff * 2.0 ** min(failures - 1, _NUMBER_OF_DOUBLINGS))
+        longest = min(self._longest, self.backoff * 2.0 ** min(failures - 1, _NUMBER_OF_DOUBLINGS))
         return longest * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
 
@@ -79,6 +89,7 @@ class Course:
     def __init__(self, rules: Retrying) -> None:
         self._rules = rules
         self._ends = time.monotonic() + rules.deadline
+        self._pauses = 0
         self._failures = 0
 
     def bound(self, request: httpx.Request) -> None:
@@ -90,13 +101,23 @@ class Course:
             name: left if given.get(name) is None else min(left, given[name] or 0.0) for name in waits
         }
 
-    def after(self, wanted: float | None = None) -> float | None:
-        """Seconds until the next try, `wanted` by the server or ours to choose; None if this was the last."""
-        self._failures += 1
-        pause = self._rules.pause(self._failures) if wanted is None else wanted
-        if self._failures >= self._rules.tries or time.monotonic() + pause >= self._ends:
-            return None
-        return pause
+    def check_time(self, request: httpx.Request) -> None:
+        """For an answer that trickles in: none of its waits is long, but together they may be."""
+        if time.monotonic() >= self._ends:
+            raise httpx.ReadTimeout("the deadline is over, and the answer is not whole", request=request)
+
+    def after(self, wanted: float | None = None, *, at_work: bool = False) -> float | None:
+        """Seconds until the next try, `wanted` by the server or ours to choose; None if this was the last.
+
+        To wait for a first try that is `at_work` is no failure: only the deadline ends that, or that one try is all.
+        """
+        self._pauses += 1
+        self._failures += not at_work
+        pause = self._rules.pause(self._pauses)
+        if wanted is not None:
+            pause = max(wanted, self._rules.backoff) if at_work else wanted
+        allowed = self._failures < self._rules.tries and self._rules.tries > 1
+        return pause if allowed and time.monotonic() + pause < self._ends else None
 
 
 def may_pass(response: httpx.Response) -> bool:
@@ -108,14 +129,26 @@ def may_pass(response: httpx.Response) -> bool:
 
 def is_in_progress(response: httpx.Response, body: bytes) -> bool:
     """Of a 409: whether it says that the first try is still at work."""
-    if "json" not in response.headers.get("Content-Type", ""):
+    if not is_json(response):
         return False
     try:
-        problem: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        plain = httpx.Response(response.status_code, headers=response.headers, content=body).content
+        problem = msgspec.json.decode(plain, type=_Problem)
+    except (httpx.DecodingError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    inner = problem.get("error", problem) if isinstance(problem, dict) else None
-    return isinstance(inner, dict) and inner.get("code") in IN_PROGRESS
+    return (problem.error or problem).code in IN_PROGRESS
+
+
+def is_short(response: httpx.Response) -> bool:
+    """Whether it is to be read whole: what says that it is short, and problems of which a proxy took the length."""
+    size = response.headers.get("Content-Length")
+    if size is None:
+        return response.status_code == 409 and is_json(response)
+    return size.isascii() and size.isdigit() and int(size[:20]) <= _LARGEST_KEPT
+
+
+def is_json(response: httpx.Response) -> bool:
+    return "json" in response.headers.get("Content-Type", "").lower()
 
 
 def retry_after(response: httpx.Response) -> float | None:
@@ -125,7 +158,7 @@ def retry_after(response: httpx.Response) -> float | None:
         return float(value[:9])
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -40,8 +40,8 @@ class OneTimeTokens:
         events: Iterable[Listener] = (),
         clock: Clock = system_clock,
     ) -> None:
-        self._signer = Signer(secret)
         self._namespace = check_namespace(namespace)
+        self._signer = Signer(secret, self._namespace)
         # No namespace of a user's can hold a slash, so tokens and marks never meet.
         self._digest = key_digest(f"token/{self._namespace}")
         self._leeway = milliseconds(leeway, name="leeway")

@@ -12,14 +12,14 @@ from dupeproof.core.durations import Duration
 from dupeproof.core.events import logger
 from dupeproof.http.client.retrying import (
     UNANSWERED,
+    Course,
     Retrying,
     default_key,
     is_in_progress,
+    is_short,
     may_pass,
     retry_after,
 )
-
-_LARGEST_KEPT = 1_048_576
 
 
 class IdempotentTransport(httpx.BaseTransport):
@@ -30,11 +30,12 @@ class IdempotentTransport(httpx.BaseTransport):
     while a 409 says that the first try is still at work; never after another answer, nor after one the server has
     replayed. Requests that HTTP calls idempotent are sent again too, without a key.
 
-    A pause is what `Retry-After` says, or twice the last one with some jitter. No try begins after `deadline`, and none
-    waits for longer than what is left of it; then the last answer is returned, or the last error raised.
+    A pause is what `Retry-After` says, or twice the last one with some jitter. Of failures there may be as many as `tries`;
+    a first try that is still at work is waited for until the deadline. No try begins after `deadline`, and none waits for
+    longer than what is left of it; then the last answer is returned, or the last error raised.
 
     An answer of known size, up to 1 MiB, is read before it is returned, so that a connection that breaks in the middle of
-    it counts as no answer. Larger ones and streams are passed on as they come.
+    it counts as no answer; and so is a 409 that may say that the first try is still at work. Larger ones and streams are passed on as they come.
     """
 
     def __init__(
@@ -68,15 +69,18 @@ class IdempotentTransport(httpx.BaseTransport):
         while True:
             course.bound(request)
             try:
-                response = _whole(self._transport.handle_request(request))
-                if not _is_unfinished(response):
+                response = self._transport.handle_request(request)
+                response = _whole(response, request, course)
+                at_work = _is_at_work(response)
+                if not at_work and not may_pass(response):
                     return response
             except UNANSWERED as exc:
                 pause, reason = course.after(), type(exc).__name__
                 if pause is None:
                     raise
             else:
-                pause, reason = course.after(retry_after(response)), str(response.status_code)
+                pause = course.after(retry_after(response), at_work=at_work)
+                reason = str(response.status_code)
                 if pause is None:
                     return response
                 response.close()
@@ -99,16 +103,16 @@ class IdempotentTransport(httpx.BaseTransport):
         self._transport.__exit__(kind, exc, traceback)
 
 
-def _whole(response: httpx.Response) -> httpx.Response:
+def _whole(response: httpx.Response, request: httpx.Request, course: Course) -> httpx.Response:
     """The same answer, read to its end where that is near; the bytes are as they came, for the client to decode."""
-    size = response.headers.get("Content-Length", "")
-    if not (size.isascii() and size.isdigit()) or int(size) > _LARGEST_KEPT:
+    if not is_short(response):
         return response
     stream: Any = response.stream
     content = b""
     try:
         for chunk in stream:
             content += chunk
+            course.check_time(request)
     finally:
         response.close()
     return httpx.Response(
@@ -119,7 +123,7 @@ def _whole(response: httpx.Response) -> httpx.Response:
     )
 
 
-def _is_unfinished(response: httpx.Response) -> bool:
+def _is_at_work(response: httpx.Response) -> bool:
     if response.status_code != 409 or not isinstance(response.stream, httpx.ByteStream):
-        return may_pass(response)
+        return False
     return is_in_progress(response, b"".join(response.stream))

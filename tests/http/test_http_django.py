@@ -1,0 +1,174 @@
+"""What views of Django may do, decorated."""
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+from django.http import Http404, HttpResponse
+from django.test import AsyncRequestFactory, RequestFactory, override_settings
+from django.test.signals import setting_changed  # noqa: F401 - without it the URLs would not change
+from django.utils.asyncio import async_unsafe
+from django.utils.decorators import method_decorator
+from django.views import View
+
+from dupeproof.errors import ConfigError
+from dupeproof.http import SHARED
+from dupeproof.http.django import Idempotent
+from support.places import django_set_up
+
+django_set_up()
+KEY = {"Idempotency-Key": "k"}
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    """As Django is by itself."""
+    monkeypatch.delenv("DJANGO_ALLOW_ASYNC_UNSAFE")
+
+
+@pytest.fixture(params=["sync", "async"])
+def ask(request):
+    """`ask(view, …)`: the responses to the same request twice, of a view of either kind."""
+
+    def plainly(view, times=2, **options):
+        guarded = Idempotent(**{"store": "memory://", "scope": SHARED, **options})(view)
+        return [guarded(RequestFactory().post("/", headers=KEY)) for _ in range(times)]
+
+    def in_a_loop(view, times=2, **options):
+        async def in_loop(request):
+            return view(request)
+
+        guarded = Idempotent(**{"store": "memory://", "scope": SHARED, **options})(in_loop)
+
+        async def main():
+            return [await guarded(AsyncRequestFactory().post("/", headers=KEY)) for _ in range(times)]
+
+        return async_to_sync(main)()
+
+    return plainly if request.param == "sync" else in_a_loop
+
+
+@pytest.mark.parametrize("on_error", ["release", "store", "hold"])
+@pytest.mark.parametrize(
+    ("error", "status", "runs"),
+    [(Http404, 404, 1), (BadRequest, 400, 1), (SuspiciousOperation, 400, 1), (PermissionDenied, 403, 2)],
+)
+@override_settings(ROOT_URLCONF=())
+def test_what_django_answers_is_an_answer(ask, on_error, error, status, runs):
+    ran = []
+
+    def view(request):
+        ran.append(1)
+        raise error
+
+    responses = ask(view, on_error=on_error)
+    assert [response.status_code for response in responses] == [status, status]
+    assert responses[0].content == responses[1].content
+    assert len(ran) == runs
+
+
+def test_any_other_error_is_a_failure(ask):
+    def view(request):
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError):
+        ask(view)
+
+
+def test_a_scope_may_ask_the_database(ask):
+    """As `request.user` does, and Django allows it in no event loop."""
+    ran = []
+
+    def view(request):
+        ran.append(1)
+        return HttpResponse("done")
+
+    responses = ask(view, scope=async_unsafe("no queries here")(lambda request: "someone"))
+    assert [response.content for response in responses] == [b"done", b"done"]
+    assert len(ran) == 1
+
+
+def test_a_template_may_ask_the_database(ask):
+    from django.template import Context, Engine
+    from django.template.response import SimpleTemplateResponse
+
+    class Page(SimpleTemplateResponse):
+        @property
+        def rendered_content(self):
+            names = async_unsafe("no queries here")(lambda: ["a", "b"])
+            return Engine().from_string("{{ names.0 }}").render(Context({"names": names()}))
+
+    responses = ask(lambda request: Page("of no file"))
+    assert [response.content for response in responses] == [b"a", b"a"]
+    assert responses[1]["Idempotent-Replayed"] == "true"
+
+
+def test_a_view_that_is_guarded_twice_runs_once():
+    ran = []
+    idempotent = Idempotent(store="memory://", scope=SHARED)
+
+    @idempotent
+    @idempotent
+    def view(request):
+        ran.append(1)
+        return HttpResponse("done")
+
+    responses = [view(RequestFactory().post("/", headers=KEY)) for _ in range(2)]
+    assert [response.content for response in responses] == [b"done", b"done"]
+    assert len(ran) == 1
+
+
+def test_an_async_class_is_not_taken_for_a_sync_one():
+    @method_decorator(Idempotent(store="memory://", scope=SHARED), name="dispatch")
+    class Order(View):
+        async def post(self, request):
+            raise AssertionError
+
+    with pytest.raises(ConfigError, match="as_view"):
+        Order.as_view()(RequestFactory().post("/", headers=KEY))
+
+
+@pytest.mark.parametrize("where", ["around as_view", "on its method"])
+def test_an_async_class_may_be_guarded(where):
+    ran = []
+
+    class Order(View):
+        async def post(self, request):
+            ran.append(1)
+            return HttpResponse("done")
+
+    idempotent = Idempotent(store="memory://", scope=SHARED)
+    if where == "on its method":
+        view = method_decorator(idempotent, name="post")(Order).as_view()
+    else:
+        view = idempotent(Order.as_view())
+
+    async def main():
+        return [await view(AsyncRequestFactory().post("/", headers=KEY)) for _ in range(2)]
+
+    assert [response.content for response in async_to_sync(main)()] == [b"done", b"done"]
+    assert len(ran) == 1
+
+
+@pytest.mark.parametrize("parsed_before", [False, True])
+@pytest.mark.parametrize("content_type", ["multipart", "urlencoded"])
+def test_forms_are_compared_by_their_parts(parsed_before, content_type):
+    idempotent = Idempotent(store="memory://", scope=SHARED)
+    view = idempotent(lambda request: HttpResponse(request.POST["note"]))
+
+    def post(note):
+        form = {"data": {"note": note}} if content_type == "multipart" else {"data": f"note={note}"}
+        if content_type == "urlencoded":
+            form["content_type"] = "application/x-www-form-urlencoded"
+        request = RequestFactory().post("/", headers=KEY, **form)
+        assert not parsed_before or request.POST
+        return view(request)
+
+    assert [post(note).status_code for note in ("1", "1", "2")] == [200, 200, 422]
+
+
+def test_a_body_that_was_read_before_is_limited_too():
+    view = Idempotent(store="memory://", scope=SHARED, request_limit=5)(lambda request: HttpResponse("done"))
+    request = RequestFactory().post("/", b"too much", content_type="text/plain", headers=KEY)
+    assert request.body
+    del request.META["CONTENT_LENGTH"]
+    assert view(request).status_code == 413
