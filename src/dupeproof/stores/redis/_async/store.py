@@ -46,7 +46,7 @@ class AsyncRedisStore:
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         if len(requests) == 1 and not requests[0].terms.hold:  # nearly every one
             request = requests[0]
-            [reply] = await self._client.send([layout.claim_command(request)], [layout.tag(request.key)])
+            reply = await self._client.ask(layout.claim_command(request), layout.tag(request.key))
             decided = layout.outcome_at_once(reply, request)
             if decided is not None:
                 return [decided]
@@ -219,10 +219,9 @@ class AsyncRedisStore:
         repeat: bool = True,
     ) -> list[Any]:
         part = ([key_name(item.key)], args(item))
-        answers: list[Any]
-        [answers] = await self._client.send(
-            [running.call(*part)],
-            [layout.tag(item.key)],
+        answers: list[Any] = await self._client.ask(
+            running.call(*part),
+            layout.tag(item.key),
             repeat=repeat,
             in_full=lambda _: running.in_full(*part),
         )

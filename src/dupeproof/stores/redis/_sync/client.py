@@ -25,7 +25,58 @@ class Client:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self._translated = translated(target.shown)
         self._places = PerHome(lambda: topology(target), Topology.discard)
+
+    def ask(
+        self,
+        command: bytes,
+        tag: int,
+        *,
+        repeat: bool = True,
+        in_full: Callable[[int], bytes] | None = None,
+        deadline: float | None = None,
+    ) -> Any:
+        """The reply to one command; `in_full` as for `send`."""
+        places = self._places.get()
+        if deadline is None:
+            deadline = time.monotonic() + self.target.timeout
+        patient = self.target.kind != "single"
+        asked: Address | None = None
+        tries = 0
+        with self._translated:
+            while True:
+                tries += 1
+                try:
+                    if asked is not None and isinstance(places, Cluster):
+                        return _ask_sent(places.node(asked), command)
+                    return (places.known(tag) or places.node_for(tag)).ask(command)
+                except NoScriptError:
+                    # Nothing was run: the server has forgotten its scripts, or never saw this one.
+                    if in_full is None:
+                        raise
+                    command, in_full = in_full(0), None
+                except MovedError:
+                    asked = None
+                    if time.monotonic() > deadline:
+                        raise
+                    places.refresh()
+                except AskError as exc:
+                    if time.monotonic() > deadline:
+                        raise
+                    asked = (exc.host, exc.port)
+                except NOT_RUN:
+                    if not patient or time.monotonic() > deadline:
+                        raise
+                    sleep(_PAUSE)
+                    places.refresh()
+                except CONNECTION_LOST:
+                    # A lone server gets one more try, for a connection that went stale; the others time to fail over.
+                    if not repeat or not (tries == 1 or patient) or time.monotonic() > deadline:
+                        raise
+                    if tries > 1:
+                        sleep(_PAUSE)
+                    places.refresh()
 
     def send(
         self,
@@ -39,10 +90,10 @@ class Client:
 
         `in_full` gives the n-th command with the whole script in it, for a server that does not know its digest.
         """
+        if len(commands) == 1:
+            return [self.ask(commands[0], tags[0], repeat=repeat, in_full=in_full)]
         deadline = time.monotonic() + self.target.timeout
-        with translated(self.target.shown):
-            if len(commands) == 1:
-                return [self._one(commands[0], tags[0], deadline, repeat=repeat, in_full=in_full)]
+        with self._translated:
             places = self._places.get()
             groups: dict[Node, Sequence[int]] = (
                 _by_node(places, tags)
@@ -60,12 +111,12 @@ class Client:
                 for index, reply in zip(members, part, strict=True):
                     if isinstance(reply, REFUSED):
                         # Not run: on its own it finds its way.
-                        reply = self._one(  # noqa: PLW2901 - the answer takes the place of the refusal
+                        reply = self.ask(  # noqa: PLW2901 - the answer takes the place of the refusal
                             commands[index],
                             tags[index],
-                            deadline,
                             repeat=repeat,
                             in_full=None if in_full is None else _shifted(in_full, index),
+                            deadline=deadline,
                         )
                     elif isinstance(reply, Exception):
                         raise reply
@@ -87,52 +138,6 @@ class Client:
             if not repeat:
                 raise
             return [_LOST] * len(commands)
-
-    def _one(
-        self,
-        command: bytes,
-        tag: int,
-        deadline: float,
-        *,
-        repeat: bool,
-        in_full: Callable[[int], bytes] | None,
-    ) -> Any:
-        places = self._places.get()
-        patient = self.target.kind != "single"
-        asked: Address | None = None
-        tries = 0
-        while True:
-            tries += 1
-            try:
-                if asked is not None and isinstance(places, Cluster):
-                    return _ask_sent(places.node(asked), command)
-                return (places.node_for(tag)).ask(command)
-            except NoScriptError:
-                # Nothing was run: the server has forgotten its scripts, or never saw this one.
-                if in_full is None:
-                    raise
-                command, in_full = in_full(0), None
-            except MovedError:
-                asked = None
-                if time.monotonic() > deadline:
-                    raise
-                places.refresh()
-            except AskError as exc:
-                if time.monotonic() > deadline:
-                    raise
-                asked = (exc.host, exc.port)
-            except NOT_RUN:
-                if not patient or time.monotonic() > deadline:
-                    raise
-                sleep(_PAUSE)
-                places.refresh()
-            except CONNECTION_LOST:
-                # A lone server gets one more try, for a connection that went stale; the others time to fail over.
-                if not repeat or not (tries == 1 or patient) or time.monotonic() > deadline:
-                    raise
-                if tries > 1:
-                    sleep(_PAUSE)
-                places.refresh()
 
 
 _LOST = MovedError("0 lost:0")

@@ -47,7 +47,7 @@ class RedisStore:
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         if len(requests) == 1 and not requests[0].terms.hold:  # nearly every one
             request = requests[0]
-            [reply] = self._client.send([layout.claim_command(request)], [layout.tag(request.key)])
+            reply = self._client.ask(layout.claim_command(request), layout.tag(request.key))
             decided = layout.outcome_at_once(reply, request)
             if decided is not None:
                 return [decided]
@@ -216,10 +216,9 @@ class RedisStore:
         repeat: bool = True,
     ) -> list[Any]:
         part = ([key_name(item.key)], args(item))
-        answers: list[Any]
-        [answers] = self._client.send(
-            [running.call(*part)],
-            [layout.tag(item.key)],
+        answers: list[Any] = self._client.ask(
+            running.call(*part),
+            layout.tag(item.key),
             repeat=repeat,
             in_full=lambda _: running.in_full(*part),
         )
