@@ -5,9 +5,11 @@ from typing import Unpack
 
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.guards import AsyncOnce
+from dupeproof.guards._async.runtime import settle
 from dupeproof.http._async.desk import AsyncDesk
 from dupeproof.http._async.exchange import AsyncExchange
 from dupeproof.http.asgi_messages import Disconnected, Inlet, Message, Outlet, Receive, Send, send_answer
+from dupeproof.http.bodies import announced_size
 from dupeproof.http.detaching import detached
 from dupeproof.http.handling import current
 from dupeproof.http.problems import Refused, problem
@@ -99,12 +101,15 @@ class AsgiGuard:
             if key is None:
                 await app(scope, receive, send)
                 return
-            whole_key = await desk.whose(key, request)
+            owner = desk.owner(request)
+            whole_key = desk.whole_key(owner if type(owner) is str else await settle(owner), key)
             if desk.is_inner(scope, whole_key):
                 await app(scope, receive, send)
                 return
             headers = dict(scope["headers"])
-            await inlet.read(headers.get(b"content-length", b"").decode("latin-1"))
+            announced_size(headers.get(b"content-length", b"").decode("latin-1"), desk.rules.request_limit)
+            if not inlet.take(await receive()):
+                await inlet.read_on()
             exchange = desk.exchange(
                 whole_key,
                 desk.compared(

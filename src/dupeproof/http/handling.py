@@ -19,15 +19,21 @@ class Owned(Protocol):
     @property
     def digest(self) -> bytes: ...
 
+    @property
+    def fingerprint(self) -> bytes: ...
+
+    @property
+    def terms(self) -> Terms: ...
+
 
 class Handling:
     """A request with a key, while its handler runs."""
 
-    __slots__ = ("_key", "attempt", "claim", "compared", "done", "fate", "reused", "terms")
+    __slots__ = ("_key", "attempt", "claim", "done", "fate", "reused")
 
-    def __init__(self, key: str, claim: Owned, compared: bytes, terms: Terms) -> None:
+    def __init__(self, key: str, claim: Owned, attempt: int) -> None:
         self._key = key
-        self.attempt = 1
+        self.attempt = attempt
         self.fate: Fate | None = None
         """What the handler decided; None to go by the status."""
         self.done: Answer | None = None
@@ -35,11 +41,9 @@ class Handling:
         self.reused = False
         """That run was of another request."""
         self.claim = claim
-        self.compared = compared
-        self.terms = terms
 
     def check_hold(self) -> None:
-        if not self.terms.hold:
+        if not self.claim.terms.hold:
             raise ConfigError(
                 "only a guard that holds abandoned keys can hold this one; choose on_error='hold'"
             )

@@ -84,7 +84,7 @@ class AsyncEngine:
         """Interrupted before any work: hand back what may have been granted. If that fails, the lease is the bound."""
         changes = list(map(_handing_back, requests))
         try:
-            await insisting(lambda: self.store.release(changes))
+            await insisting(self.store.release, changes)
         except StoreUnavailable:
             logger.info("Claims that were interrupted could not be handed back; their lease will run out")
 

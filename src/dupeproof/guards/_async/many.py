@@ -123,7 +123,7 @@ class AsyncBatch:
         if not changes:
             return
         try:
-            answers = await insisting(lambda: self._engine.finish(changes))
+            answers = await insisting(self._engine.finish, changes)
         except StoreUnavailable as exc:
             for place, claim in claims.items():
                 if claim.not_recorded():

@@ -33,10 +33,10 @@ class AsyncClient:
         tag: int,
         *,
         repeat: bool = True,
-        in_full: Callable[[int], bytes] | None = None,
+        in_full: Callable[[], bytes] | None = None,
         deadline: float | None = None,
     ) -> Any:
-        """The reply to one command; `in_full` as for `send`."""
+        """The reply to one command. `in_full` gives it with the whole script in it."""
         places = self._places.get()
         if deadline is None:
             deadline = time.monotonic() + self.target.timeout
@@ -54,7 +54,7 @@ class AsyncClient:
                     # Nothing was run: the server has forgotten its scripts, or never saw this one.
                     if in_full is None:
                         raise
-                    command, in_full = in_full(0), None
+                    command, in_full = in_full(), None
                 except MovedError:
                     asked = None
                     if time.monotonic() > deadline:
@@ -90,7 +90,8 @@ class AsyncClient:
         `in_full` gives the n-th command with the whole script in it, for a server that does not know its digest.
         """
         if len(commands) == 1:
-            return [await self.ask(commands[0], tags[0], repeat=repeat, in_full=in_full)]
+            whole = None if in_full is None else partial(in_full, 0)
+            return [await self.ask(commands[0], tags[0], repeat=repeat, in_full=whole)]
         deadline = time.monotonic() + self.target.timeout
         with self._translated:
             places = self._places.get()
@@ -114,7 +115,7 @@ class AsyncClient:
                             commands[index],
                             tags[index],
                             repeat=repeat,
-                            in_full=None if in_full is None else _shifted(in_full, index),
+                            in_full=None if in_full is None else partial(in_full, index),
                             deadline=deadline,
                         )
                     elif isinstance(reply, Exception):
@@ -159,7 +160,3 @@ async def _ask_sent(node: AsyncNode, command: bytes) -> Any:
         finally:
             del reply
     return reply
-
-
-def _shifted(in_full: Callable[[int], bytes], by: int) -> Callable[[int], bytes]:
-    return lambda index: in_full(by + index)

@@ -1,7 +1,8 @@
 """The store over Redis: one atomic step per verb and key, the server's clock, many ids per round trip."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from dupeproof.core.outcomes import Outcome
@@ -185,7 +186,7 @@ class AsyncRedisStore:
             return []
         running = script(name)
         if len(items) == 1:
-            return await self._call_one(running, items[0], args, key_name, repeat=repeat)
+            return list(await self._call_one(running, items[0], args, key_name, repeat=repeat))
         groups: dict[int, list[int]] = {}
         for index, item in enumerate(items):
             tag = layout.tag(item.key) if self._is_cluster else ANYWHERE  # type: ignore[attr-defined]
@@ -209,7 +210,7 @@ class AsyncRedisStore:
                 answers[index] = answer
         return answers
 
-    async def _call_one(
+    def _call_one(
         self,
         running: Script,
         item: Any,
@@ -217,15 +218,14 @@ class AsyncRedisStore:
         key_name: Callable[[bytes], bytes] = layout.record_key,
         *,
         repeat: bool = True,
-    ) -> list[Any]:
-        part = ([key_name(item.key)], args(item))
-        answers: list[Any] = await self._client.ask(
-            running.call(*part),
+    ) -> Awaitable[Any]:
+        names, values = [key_name(item.key)], args(item)
+        return self._client.ask(
+            running.call(names, values),
             layout.tag(item.key),
             repeat=repeat,
-            in_full=lambda _: running.in_full(*part),
+            in_full=partial(running.in_full, names, values),
         )
-        return answers
 
     async def _pages(self, pattern: bytes) -> AsyncIterator[list[bytes]]:
         with translated(self._client.target.shown):

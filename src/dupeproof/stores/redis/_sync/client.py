@@ -34,10 +34,10 @@ class Client:
         tag: int,
         *,
         repeat: bool = True,
-        in_full: Callable[[int], bytes] | None = None,
+        in_full: Callable[[], bytes] | None = None,
         deadline: float | None = None,
     ) -> Any:
-        """The reply to one command; `in_full` as for `send`."""
+        """The reply to one command. `in_full` gives it with the whole script in it."""
         places = self._places.get()
         if deadline is None:
             deadline = time.monotonic() + self.target.timeout
@@ -55,7 +55,7 @@ class Client:
                     # Nothing was run: the server has forgotten its scripts, or never saw this one.
                     if in_full is None:
                         raise
-                    command, in_full = in_full(0), None
+                    command, in_full = in_full(), None
                 except MovedError:
                     asked = None
                     if time.monotonic() > deadline:
@@ -91,7 +91,8 @@ class Client:
         `in_full` gives the n-th command with the whole script in it, for a server that does not know its digest.
         """
         if len(commands) == 1:
-            return [self.ask(commands[0], tags[0], repeat=repeat, in_full=in_full)]
+            whole = None if in_full is None else partial(in_full, 0)
+            return [self.ask(commands[0], tags[0], repeat=repeat, in_full=whole)]
         deadline = time.monotonic() + self.target.timeout
         with self._translated:
             places = self._places.get()
@@ -115,7 +116,7 @@ class Client:
                             commands[index],
                             tags[index],
                             repeat=repeat,
-                            in_full=None if in_full is None else _shifted(in_full, index),
+                            in_full=None if in_full is None else partial(in_full, index),
                             deadline=deadline,
                         )
                     elif isinstance(reply, Exception):
@@ -160,7 +161,3 @@ def _ask_sent(node: Node, command: bytes) -> Any:
         finally:
             del reply
     return reply
-
-
-def _shifted(in_full: Callable[[int], bytes], by: int) -> Callable[[int], bytes]:
-    return lambda index: in_full(by + index)

@@ -3,6 +3,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from dupeproof.core.outcomes import Outcome
@@ -182,7 +183,7 @@ class RedisStore:
             return []
         running = script(name)
         if len(items) == 1:
-            return self._call_one(running, items[0], args, key_name, repeat=repeat)
+            return list(self._call_one(running, items[0], args, key_name, repeat=repeat))
         groups: dict[int, list[int]] = {}
         for index, item in enumerate(items):
             tag = layout.tag(item.key) if self._is_cluster else ANYWHERE  # type: ignore[attr-defined]
@@ -214,15 +215,14 @@ class RedisStore:
         key_name: Callable[[bytes], bytes] = layout.record_key,
         *,
         repeat: bool = True,
-    ) -> list[Any]:
-        part = ([key_name(item.key)], args(item))
-        answers: list[Any] = self._client.ask(
-            running.call(*part),
+    ) -> Any:
+        names, values = [key_name(item.key)], args(item)
+        return self._client.ask(
+            running.call(names, values),
             layout.tag(item.key),
             repeat=repeat,
-            in_full=lambda _: running.in_full(*part),
+            in_full=partial(running.in_full, names, values),
         )
-        return answers
 
     def _pages(self, pattern: bytes) -> Iterator[list[bytes]]:
         with translated(self._client.target.shown):
