@@ -196,7 +196,7 @@ class AsyncClaim:
             self._at("after-effect")
         change = self.closing(value)
         try:
-            [(ours, stored)] = await insisting(self._engine.finish, [change])
+            [(ours, stored)] = await self._engine.finish([change])
         except StoreUnavailable:
             if self.not_recorded():
                 raise

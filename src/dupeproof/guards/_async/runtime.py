@@ -13,6 +13,7 @@ from dupeproof.errors import StoreUnavailable
 from dupeproof.guards.beating import Beating, Pulse
 
 IS_ASYNC = True
+CANCELLED = asyncio.CancelledError
 _PATIENCE = 10.0
 C = TypeVar("C")
 T = TypeVar("T")

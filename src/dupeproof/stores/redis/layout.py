@@ -1,7 +1,7 @@
 """The bytes Redis keeps: key names, records and marks. The Lua scripts read and write the same layout."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -100,6 +100,11 @@ def claim_args(request: ClaimRequest) -> list[bytes]:
         terms.max_attempts,
     )
     return [head + _short(terms.namespace)]
+
+
+def finish_command(form: Callable[[list[bytes], list[bytes]], bytes], change: Finish) -> bytes:
+    """The call of the script that closes a claim, in the form of its digest or in full."""
+    return form([record_key(change.key)], finish_args(change))
 
 
 def finish_args(change: Finish) -> list[bytes]:

@@ -10,7 +10,7 @@ from redis.exceptions import AskError, MovedError, NoScriptError
 from dupeproof.stores._async.runtime import PerHome, gather, sleep
 from dupeproof.stores.redis._async.node import AsyncNode
 from dupeproof.stores.redis._async.topology import AsyncCluster, AsyncTopology, topology
-from dupeproof.stores.redis.faults import CONNECTION_LOST, NOT_RUN, REFUSED, translated
+from dupeproof.stores.redis.faults import CONNECTION_LOST, FAULTS, NOT_RUN, REFUSED, translated, unavailable
 from dupeproof.stores.redis.resp import pack
 from dupeproof.stores.redis.targets import Address, Target
 
@@ -24,7 +24,6 @@ class AsyncClient:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._translated = translated(target.shown)
         self._places = PerHome(lambda: topology(target), AsyncTopology.discard)
 
     async def ask(
@@ -43,7 +42,7 @@ class AsyncClient:
         patient = self.target.kind != "single"
         asked: Address | None = None
         tries = 0
-        with self._translated:
+        try:
             while True:
                 tries += 1
                 try:
@@ -76,6 +75,8 @@ class AsyncClient:
                     if tries > 1:
                         await sleep(_PAUSE)
                     await places.refresh()
+        except FAULTS as exc:
+            raise unavailable(self.target.shown, exc) from exc
 
     async def send(
         self,
@@ -93,7 +94,7 @@ class AsyncClient:
             whole = None if in_full is None else partial(in_full, 0)
             return [await self.ask(commands[0], tags[0], repeat=repeat, in_full=whole)]
         deadline = time.monotonic() + self.target.timeout
-        with self._translated:
+        with translated(self.target.shown):
             places = self._places.get()
             groups: dict[AsyncNode, Sequence[int]] = (
                 await _by_node(places, tags)

@@ -80,14 +80,17 @@ class Link(asyncio.Protocol):
         try:
             while (reply := reader.gets()) is not False:
                 first = waiting[0]
-                if type(first) is _Batch:
+                if isinstance(first, _Batch):
                     first.replies.append(reply)
                     if len(first.replies) == first.count:
                         waiting.popleft()
                         _settle(first.future, first.replies)
                 else:
                     waiting.popleft()
-                    _settle(first, reply)  # type: ignore[arg-type]
+                    if isinstance(reply, Exception) or first.done():
+                        _settle(first, reply)
+                    else:
+                        first.set_result(reply)
         except (theirs.InvalidResponse, IndexError) as exc:
             self._fail(
                 theirs.ConnectionError(f"the server sent what was not asked for: {type(exc).__name__}")

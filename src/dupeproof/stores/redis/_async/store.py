@@ -67,7 +67,10 @@ class AsyncRedisStore:
 
     async def finish(self, changes: Sequence[Finish]) -> list[bool]:
         if len(changes) == 1 and not changes[0].resolver:  # nearly every one
-            answers = await self._call_one(script("close"), changes[0], layout.finish_args)
+            change = changes[0]
+            command = layout.finish_command(script("close").call, change)
+            whole = partial(layout.finish_command, script("close").in_full, change)
+            answers = await self._client.ask(command, layout.tag(change.key), in_full=whole)
             return [answers[0] == 1]
         resolving = [change for change in changes if change.resolver]
         closed = iter(

@@ -11,7 +11,7 @@ from redis.exceptions import AskError, MovedError, NoScriptError
 from dupeproof.stores._sync.runtime import PerHome, gather, sleep
 from dupeproof.stores.redis._sync.node import Node
 from dupeproof.stores.redis._sync.topology import Cluster, Topology, topology
-from dupeproof.stores.redis.faults import CONNECTION_LOST, NOT_RUN, REFUSED, translated
+from dupeproof.stores.redis.faults import CONNECTION_LOST, FAULTS, NOT_RUN, REFUSED, translated, unavailable
 from dupeproof.stores.redis.resp import pack
 from dupeproof.stores.redis.targets import Address, Target
 
@@ -25,7 +25,6 @@ class Client:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._translated = translated(target.shown)
         self._places = PerHome(lambda: topology(target), Topology.discard)
 
     def ask(
@@ -44,7 +43,7 @@ class Client:
         patient = self.target.kind != "single"
         asked: Address | None = None
         tries = 0
-        with self._translated:
+        try:
             while True:
                 tries += 1
                 try:
@@ -77,6 +76,8 @@ class Client:
                     if tries > 1:
                         sleep(_PAUSE)
                     places.refresh()
+        except FAULTS as exc:
+            raise unavailable(self.target.shown, exc) from exc
 
     def send(
         self,
@@ -94,7 +95,7 @@ class Client:
             whole = None if in_full is None else partial(in_full, 0)
             return [self.ask(commands[0], tags[0], repeat=repeat, in_full=whole)]
         deadline = time.monotonic() + self.target.timeout
-        with self._translated:
+        with translated(self.target.shown):
             places = self._places.get()
             groups: dict[Node, Sequence[int]] = (
                 _by_node(places, tags)
