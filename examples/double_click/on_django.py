@@ -15,7 +15,7 @@ from django.urls import path
 from django.views.decorators.http import require_GET, require_POST
 
 from dupeproof import OneTimeTokens, TokenError, TokenUsed
-from dupeproof.http.forms import status_of, token_field, token_of
+from dupeproof.http.forms import status_of, token_field, token_of, words_for
 
 tokens = OneTimeTokens(f"sqlite:///{shop.DATABASE}", secret=shop.SECRET)
 
@@ -37,7 +37,7 @@ def order(request: HttpRequest) -> HttpResponse:
     except TokenUsed as used:
         return see(f"/orders/{used.token_id}?again=1")
     except TokenError as error:
-        return render(request, "refused.html", {"why": error}, status=status_of(error))
+        return render(request, "refused.html", {"why": words_for(error)}, status=status_of(error))
     shop.take(number, visitor, request.POST.get("item", ""))
     return see(f"/orders/{number}")
 

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.templating import Jinja2Templates
 
 from dupeproof import AsyncOneTimeTokens, TokenError, TokenUsed
-from dupeproof.http.forms import status_of, token_field, token_of
+from dupeproof.http.forms import status_of, token_field, token_of, words_for
 
 app = FastAPI(title="A form that may be clicked twice")
 render = Jinja2Templates(shop.TEMPLATES).TemplateResponse
@@ -49,7 +49,7 @@ def find(request: Request, number: str) -> HTMLResponse:
 
 @app.exception_handler(TokenError)
 def refuse(request: Request, error: TokenError) -> HTMLResponse:
-    return render(request, "refused.html", {"why": error}, status_of(error))
+    return render(request, "refused.html", {"why": words_for(error)}, status_of(error))
 
 
 if __name__ == "__main__":

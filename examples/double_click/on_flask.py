@@ -10,7 +10,7 @@ from flask import Flask, Response, make_response, redirect, render_template, req
 from werkzeug import Response as Answer
 
 from dupeproof import OneTimeTokens, TokenError, TokenUsed
-from dupeproof.http.forms import status_of, token_field, token_of
+from dupeproof.http.forms import status_of, token_field, token_of, words_for
 
 app = Flask(__name__, template_folder=str(shop.TEMPLATES))
 tokens = OneTimeTokens(f"sqlite:///{shop.DATABASE}", secret=shop.SECRET)
@@ -44,7 +44,7 @@ def find(number: str) -> str:
 
 @app.errorhandler(TokenError)
 def refuse(error: TokenError) -> tuple[str, int]:
-    return render_template("refused.html", why=error), status_of(error)
+    return render_template("refused.html", why=words_for(error)), status_of(error)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ def shop(request, running, tmp_path_factory):
     if request.param not in running:
         server, store, around = request.param
         folder = tmp_path_factory.mktemp("shop")
-        running[request.param] = Shop(folder, server, STORES[store](request, folder), SHOP_AROUND=around)
+        shop = Shop(folder, server, STORES[store](request, folder), SHOP_AROUND=around)
+        shop.start()
+        running[request.param] = shop
     return running[request.param]
 
 

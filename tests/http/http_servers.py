@@ -82,7 +82,7 @@ DECORATED = {
 
 
 class Shop:
-    """A running shop. What it did is in its journal."""
+    """A shop that runs once it is started. What it did is in its journal."""
 
     def __init__(self, folder: Path, server: str, store: str, **env: str) -> None:
         self._folder = folder
@@ -93,11 +93,11 @@ class Shop:
         self._env = {"SHOP_JOURNAL": str(self.journal), "SHOP_STORE": store, **others, **env}
         self._port = process.free_port()
         self.url = f"http://127.0.0.1:{self._port}"
-        self.start()
+        self._process = None
 
-    def start(self) -> None:
+    def start(self, **for_this_life: str) -> None:
         self._log = (self._folder / "log").open("ab")
-        env = {**self._env, "PYTHONPATH": str(HERE)}
+        env = {**self._env, **for_this_life, "PYTHONPATH": str(HERE)}
         self._process = process.spawn(
             self._command(self._port), cwd=self._folder, log=self._log, env=env, end_signal=signal.SIGKILL
         )
@@ -109,8 +109,12 @@ class Shop:
         return self._is_open()
 
     def kill(self) -> None:
+        """If it runs."""
+        if self._process is None:
+            return
         os.killpg(self._process.pid, signal.SIGKILL)
         process.forget(self._process)
+        self._process = None
         self._log.close()
         # Its workers may take a moment longer, and answer the phone while they die.
         wait_until(lambda: not self._is_open(), what=f"the port of {self._folder} to be free")

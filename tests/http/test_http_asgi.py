@@ -257,7 +257,8 @@ async def test_a_store_that_is_down_may_be_done_without():
     assert handler.runs == 1
 
 
-async def test_a_store_that_goes_down_meanwhile_does_not_cost_the_response(own_redis):
+@pytest.mark.parametrize("on_store_down", ["raise", "run"])
+async def test_a_store_that_goes_down_meanwhile_does_not_cost_the_response(own_redis, on_store_down):
     redis = own_redis()
 
     def die(request):
@@ -265,7 +266,8 @@ async def test_a_store_that_goes_down_meanwhile_does_not_cost_the_response(own_r
         return JSONResponse({"ok": True}, 201)
 
     handler = Counter(die)
-    async with asking(handler, store=f"{redis.url}?timeout=300ms") as client:
+    url = f"{redis.url}?timeout=300ms"
+    async with asking(handler, store=url, on_store_down=on_store_down) as client:
         response = await client.post("/", headers=KEY)
     assert response.status_code == 201
     assert response.headers["idempotency-stored"] == "false"

@@ -66,6 +66,14 @@ def test_what_django_answers_is_an_answer(ask, on_error, error, status, runs):
     assert len(ran) == runs
 
 
+def test_without_a_key_a_view_is_left_to_django(ask):
+    def view(request):
+        raise Http404
+
+    with pytest.raises(Http404):
+        ask(view, key="X-Other")
+
+
 def test_any_other_error_is_a_failure(ask):
     def view(request):
         raise RuntimeError("broken")

@@ -5,6 +5,7 @@ from operator import attrgetter, methodcaller
 
 import pytest
 from flask import Flask, Response, abort, request
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.test import Client
 
 from dupeproof.http import SHARED
@@ -104,6 +105,13 @@ def test_a_body_without_a_length_is_read_up_to_the_limit():
     assert app.ask(environ_overrides=environ).status_code == 413
     assert body.sent < 1_000_000
     assert app.runs == 0
+
+
+def test_apps_below_different_paths_are_different():
+    apps = {f"/{name}": Shop(lambda: "done", store="memory://flask-mounted") for name in "ab"}
+    client = Client(DispatcherMiddleware(Flask(__name__), apps), Response)
+    answers = [client.post(f"{path}/", headers=KEY).status_code for path in ("/a", "/a", "/b")]
+    assert answers == [200, 200, 422]
 
 
 class Unpaid(Exception):

@@ -4,14 +4,21 @@ import asyncio
 import io
 from wsgiref.util import setup_testing_defaults
 
-from hypothesis import given, settings
+import pytest
+from django.core.handlers.wsgi import WSGIRequest
+from django.http import HttpResponse
+from flask import Flask, request
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dupeproof.http import SHARED, IdempotencyMiddleware
+from dupeproof.http.django import Idempotent as DjangoIdempotent
 from dupeproof.http.fingerprints import request_digest
+from dupeproof.http.flask import Idempotent as FlaskIdempotent
 from dupeproof.http.keys import parse_key
 from dupeproof.http.problems import Refused
 from dupeproof.http.wsgi import IdempotencyMiddleware as WsgiMiddleware
+from support.places import django_set_up
 
 OURS = {200, 400, 409, 413, 422}
 values = st.binary(max_size=40) | st.sampled_from(
@@ -25,8 +32,17 @@ types = st.sampled_from(
         b"multipart/form-data; boundary=a",
         b'multipart/form-data; boundary="a b"',
         b"multipart/x; boundary=",
+        b"application/x-www-form-urlencoded",
         b"a/b",
         b";",
+    ]
+)
+forms = st.sampled_from(
+    [
+        b'--a\r\nContent-Disposition: form-data; name="x"\r\n\r\n1\r\n--a--\r\n',
+        b"--a\r\n\r\n",
+        b"a=1&b=2",
+        b"%ff=%zz&&&=",
     ]
 )
 headers = st.lists(st.tuples(names, values | types), max_size=5)
@@ -82,33 +98,69 @@ def test_asgi(headers, pieces, path, query, leaves):
     assert len(runs) <= 1
 
 
-@settings(max_examples=300, deadline=None)
-@given(
-    key=values,
-    length=st.sampled_from(["", "0", "3", "99", "-1", "1e3", "\uff19", "x"]) | st.text(max_size=3),
-    content_type=types,
-    body=st.binary(max_size=30),
-)
-def test_wsgi(key, length, content_type, body):
-    runs = []
-
+def around_wsgi(runs, _parse):
     def app(environ, start_response):
         runs.append(1)
         start_response("200 OK", [])
         return [b""]
 
-    middleware = WsgiMiddleware(app, store="memory://", scope=SHARED, request_limit=60)
-    statuses = []
+    return WsgiMiddleware(app, store="memory://", scope=SHARED, request_limit=60)
+
+
+def around_flask(runs, parse):
+    app = Flask(__name__)
+    idempotent = FlaskIdempotent(store="memory://", scope=SHARED, request_limit=60)
+    app.post("/")(idempotent(lambda: str(runs.append(1))))
+
+    @app.before_request
+    def look():
+        if parse:
+            request.form
+
+    return app
+
+
+def around_django(runs, parse):
+    django_set_up()
+    idempotent = DjangoIdempotent(store="memory://", scope=SHARED, request_limit=60)
+    view = idempotent(lambda request: HttpResponse(str(runs.append(1))))
+
+    def app(environ, start_response):
+        request = WSGIRequest(environ)
+        if parse and environ["CONTENT_LENGTH"].isdecimal():  # Django itself takes nothing else
+            request.POST
+        response = view(request)
+        start_response(f"{response.status_code} ", [])
+        return [response.content]
+
+    return app
+
+
+@pytest.mark.parametrize("around", [around_wsgi, around_flask, around_django])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    key=values,
+    length=st.none()
+    | st.sampled_from(["", "0", "3", "99", "-1", "1e3", "\uff19", "x"])
+    | st.text(max_size=3),
+    content_type=types,
+    body=st.binary(max_size=30) | forms,
+    parse=st.booleans(),
+)
+def test_wsgi(around, key, length, content_type, body, parse):
+    """Each adapter, of an app that has or has not looked at the form before."""
+    runs, statuses = [], []
+    app = around(runs, parse)
     for _ in range(2):
         environ = {
             "REQUEST_METHOD": "POST",
             "HTTP_IDEMPOTENCY_KEY": key.decode("latin-1"),
-            "CONTENT_LENGTH": length,
+            "CONTENT_LENGTH": str(len(body)) if length is None else length,
             "CONTENT_TYPE": content_type.decode("latin-1"),
             "wsgi.input": io.BytesIO(body),
         }
         setup_testing_defaults(environ)
-        response = middleware(environ, lambda status, headers: statuses.append(int(status[:3])))
+        response = app(environ, lambda status, headers, exc_info=None: statuses.append(int(status[:3])))
         getattr(response, "close", lambda: None)()
     assert statuses[0] in OURS
     assert statuses[1] == statuses[0]

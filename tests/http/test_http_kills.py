@@ -1,4 +1,4 @@
-"""A server killed in the middle of a request, and started again."""
+"""Servers killed wherever a request may be, and started again."""
 
 import sqlite3
 import time
@@ -10,42 +10,53 @@ import psycopg
 import pytest
 from http_servers import EMBEDDED, STORES, Shop
 
-from dupeproof import Once
-from dupeproof.http import key_for
+from dupeproof.testing.servers.base import wait_until
 
-DURABLE = [
-    pytest.param(store, marks=() if store in EMBEDDED else pytest.mark.server(store))
-    for store in ("sqlite", "redis", "postgres")
-]
 LONG = 60
+LIVES = [
+    ("after-claim:2", ["in the handler", "after-claim"]),
+    ("after-effect", ["after-effect"]),
+    ("after-finish", ["after-finish"]),
+]
+"""The lives of a server: the crash point at which it kills itself, and the requests that die with it, in their order."""
+IN_THE_END = {
+    "after-claim": {"release": (1, "answered"), "hold": (0, "unresolved")},
+    "in the handler": {"release": (2, "answered"), "hold": (1, "unresolved")},
+    "after-effect": {"release": (2, "answered"), "hold": (1, "unresolved")},
+    "after-finish": {"release": (1, "replayed"), "hold": (1, "replayed")},
+}
+"""How often a request has run that died there, and what its retry gets, by what is done with keys of unknown outcome."""
+
+
+def durable(store, *others):
+    return pytest.param(*others, store, marks=() if store in EMBEDDED else pytest.mark.server(store))
+
+
+GRID = [
+    durable(store, ("release", "hold")[(row + column) % 2], server)
+    for row, server in enumerate(["uvicorn-starlette", "gunicorn-flask", "gunicorn-django", "uvicorn-django"])
+    for column, store in enumerate(["sqlite", "redis", "postgres"])
+]
 
 
 @pytest.fixture
-def open_shop(request, tmp_path):
-    """Starts a shop that may be killed: `open_shop(server, store)`."""
+def shop_of(request, tmp_path):
+    """A shop to be started and killed: `shop_of(server, store)`."""
     shops = []
 
-    def start(server, store, **env):
+    def make(server, store, **env):
         shops.append(Shop(tmp_path, server, STORES[store](request, tmp_path), **env))
         return shops[-1]
 
-    yield start
+    yield make
     for shop in shops:
         shop.kill()
 
 
-def killed_while_handling(shop, key, **request):
-    """Send the request, kill the server while it is handled, and start it again."""
-    with ThreadPoolExecutor(1) as background:
-        lost = background.submit(send, shop, key, **request)
-        deadline = time.monotonic() + 20
-        while not (shop.journal.exists() and shop.journal.read_bytes()):
-            assert time.monotonic() < deadline, "the handler did not begin"
-            time.sleep(0.01)
-        shop.kill()
-        with pytest.raises(httpx.TransportError):
-            lost.result()
-    shop.start()
+@pytest.fixture
+def background():
+    with ThreadPoolExecutor(2) as threads:
+        yield threads
 
 
 def send(shop, key, **request):
@@ -65,49 +76,62 @@ def answered(shop, key, **request):
 
 
 def runs(shop, name):
-    return shop.journal.read_bytes().split(b"\n").count(name.encode())
+    return shop.journal.read_bytes().split(b"\n").count(name.encode()) if shop.journal.exists() else 0
 
 
-@pytest.mark.parametrize(
-    ("server", "store"),
-    [
-        ("gunicorn-flask", "sqlite"),
-        pytest.param("uvicorn-starlette", "redis", marks=pytest.mark.server("redis")),
-        pytest.param("uvicorn-django", "postgres", marks=pytest.mark.server("postgres")),
-    ],
-)
-def test_a_held_key_does_not_run_again(open_shop, server, store):
-    shop = open_shop(server, store, SHOP_ON_ERROR="hold")
-    key, name = uuid4().hex, uuid4().hex
-    request = {"json": {"name": name, "seconds": LONG}}
-    killed_while_handling(shop, key, **request)
-    response = answered(shop, key, **request)
-    assert (response.status_code, response.json()["code"]) == (409, "unresolved")
-    with Once(shop.store, namespace="shop") as once:
-        assert once.reopen(key_for("someone", key))
-    assert runs(shop, name) == 1
+def until_begun(shop, name):
+    wait_until(lambda: runs(shop, name) > 0, what="the handler to begin")
 
 
-@pytest.mark.parametrize("store", DURABLE)
-def test_an_abandoned_key_runs_again_when_its_lease_is_over(open_shop, store):
-    shop = open_shop("uvicorn-starlette", store, SHOP_SLOW_ONCE="1")
-    key, name = uuid4().hex, uuid4().hex
-    request = {"json": {"name": name, "seconds": LONG}}
-    killed_while_handling(shop, key, **request)
-    response = answered(shop, key, **request)
+def outcome(response):
+    if response.status_code == 409:
+        return response.json()["code"]
     assert response.status_code == 201
-    again = send(shop, key, **request)
-    assert again.headers["idempotent-replayed"] == "true"
-    assert again.content == response.content
-    assert runs(shop, name) == 2
+    return "replayed" if "idempotent-replayed" in response.headers else "answered"
 
 
-@pytest.mark.parametrize("store", [each for each in DURABLE if each.values != ("redis",)])
-def test_work_and_record_in_one_transaction_are_done_once(open_shop, store):
-    shop = open_shop("uvicorn-starlette", store)
+@pytest.mark.parametrize(("on_error", "server", "store"), GRID)
+def test_wherever_a_server_is_killed_its_requests_end_as_promised(
+    shop_of, background, on_error, server, store
+):
+    shop = shop_of(server, store, SHOP_ON_ERROR=on_error, SHOP_SLOW_ONCE="1")
+    names = {where: uuid4().hex for where in IN_THE_END}
+    orders = {where: {"json": {"name": name}} for where, name in names.items()}
+    orders["in the handler"]["json"]["seconds"] = LONG
+    for point, dying in LIVES:
+        shop.start(DUPEPROOF_CRASH_AT=point)
+        lost = []
+        for where in dying:
+            lost.append(background.submit(send, shop, names[where], **orders[where]))
+            if where == "in the handler":
+                until_begun(shop, names[where])
+        for each in lost:
+            with pytest.raises(httpx.TransportError):
+                each.result()
+        shop.kill()
+    shop.start()
+    responses = {where: answered(shop, names[where], **orders[where]) for where in IN_THE_END}
+    assert {where: (runs(shop, names[where]), outcome(responses[where])) for where in IN_THE_END} == {
+        where: by_policy[on_error] for where, by_policy in IN_THE_END.items()
+    }
+    for where, response in responses.items():
+        again = send(shop, names[where], **orders[where])
+        assert outcome(again) == ("replayed" if response.status_code == 201 else "unresolved")
+        assert again.content == response.content
+
+
+@pytest.mark.parametrize("store", [durable("sqlite"), durable("postgres")])
+def test_work_and_record_in_one_transaction_are_done_once(shop_of, background, store):
+    shop = shop_of("uvicorn-starlette", store)
+    shop.start()
     key, name = uuid4().hex, uuid4().hex
     request = {"path": "ledger", "params": {"name": name, "seconds": LONG}}
-    killed_while_handling(shop, key, **request)
+    lost = background.submit(send, shop, key, **request)
+    until_begun(shop, name)
+    shop.kill()
+    with pytest.raises(httpx.TransportError):
+        lost.result()
+    shop.start()
     response = answered(shop, key, **request)
     assert (response.status_code, response.text) == (201, "entered")
     assert response.headers["idempotent-replayed"] == "true"

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 from http_asking import KEY, Counter, asking, client_of, guarded
+from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from dupeproof import AsyncOnce, Once
@@ -32,6 +33,19 @@ async def test_a_missing_key_is_refused_where_one_is_required():
         assert code_of(await client.post("/")) == (400, "key-missing")
         assert (await client.get("/")).status_code == 200
     assert handler.runs == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("Idempotency-Key", "needs the header Idempotency-Key"),
+        ("X-Request-Key", "needs the header X-Request-Key"),
+        (lambda request: None, "needs an idempotency key"),
+    ],
+)
+async def test_a_client_is_told_what_to_send(key, told):
+    async with asking(Counter(), key=key, required=True) as client:
+        assert told in (await client.post("/")).json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -137,6 +151,18 @@ async def test_what_must_be_equal_may_be_chosen():
     assert handler.runs == 1
 
 
+@pytest.mark.parametrize("body", [b"no json", b"{}", b'{"amount": NaN}', b"\xff"])
+async def test_what_makes_no_sense_is_left_to_the_handler(body, caplog):
+    handler = Counter(lambda request: Response(status_code=400))
+    async with asking(handler, fingerprint=lambda request, body: json.loads(body)["amount"]) as client:
+        answers = [
+            (await client.post("/", headers=KEY, content=each)).status_code for each in (body, body, b"")
+        ]
+    assert answers == [400, 400, 422]
+    assert handler.runs == 1
+    assert "all of a request counts" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("first", "second", "same"),
     [
@@ -230,6 +256,41 @@ async def test_the_handler_has_the_last_word():
         async with asking(handler) as client:
             await twice(client)
         assert handler.runs == runs
+
+
+@pytest.mark.parametrize("decide", [idempotency.store, idempotency.release, idempotency.hold])
+async def test_what_is_decided_stays_so(decide):
+    told = []
+
+    def too_late():
+        with pytest.raises(ConfigError, match="background task") as caught:
+            decide()
+        told.append(caught)
+
+    handler = Counter(lambda request: PlainTextResponse("done", background=BackgroundTask(too_late)))
+    async with asking(handler, on_error="hold") as client:
+        await twice(client)
+    assert len(told) == handler.runs == 1
+
+
+async def test_without_a_store_there_is_nothing_to_decide():
+    def release(request):
+        idempotency.release()
+        return Response(status_code=200)
+
+    url = "redis://127.0.0.1:1?timeout=200ms"
+    async with asking(Counter(release), store=url, on_store_down="run") as client:
+        assert (await client.post("/", headers=KEY)).status_code == 200
+
+
+async def test_only_where_keys_are_held_can_one_be_held():
+    def hold(request):
+        with pytest.raises(ConfigError, match="on_error='hold'"):
+            idempotency.hold()
+        return Response(status_code=200)
+
+    async with asking(Counter(hold)) as client:
+        assert (await client.post("/", headers=KEY)).status_code == 200
 
 
 async def test_the_handler_knows_its_attempt_and_its_child_keys():

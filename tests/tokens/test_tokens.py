@@ -53,7 +53,8 @@ def test_a_token_of_one_namespace_is_none_in_another(any_url):
         token = orders.issue(CONTEXT, ttl="5m")
         with pytest.raises(TokenForged):
             refunds.redeem(token, CONTEXT)
-        orders.redeem(token, CONTEXT)
+        assert refunds.status(token) == "forged"
+        assert orders.redeem(token, CONTEXT)
 
 
 async def test_tasks_use_it_once(any_url):
@@ -191,16 +192,6 @@ def test_secrets_are_rotated():
             assert later.status(after) == "used"
         with OneTimeTokens("memory://rotated", secret={"k2": old}) as mixed_up:
             assert mixed_up.status(after) == "forged"
-
-
-def test_namespaces_share_no_used_tokens():
-    with (
-        OneTimeTokens("memory://shared", secret=SECRET, namespace="a") as one,
-        OneTimeTokens("memory://shared", secret=SECRET, namespace="b") as other,
-    ):
-        token = one.issue(CONTEXT, ttl="5m")
-        one.redeem(token, CONTEXT)
-        assert other.status(token) == "unused"
 
 
 def test_the_context_cannot_be_read_from_the_token():

@@ -92,7 +92,7 @@ class AsgiGuard:
         try:
             key = self._desk.find_key([value.decode("latin-1") for value in values], request)
         except Refused as refused:
-            return send_answer(send, problem(refused.code))
+            return send_answer(send, problem(refused.code, the_key=self._desk.rules.the_key))
         if key is None:
             return app(scope, receive, send)
         return self._guard(app, request, key, receive, send)
@@ -126,7 +126,7 @@ class AsgiGuard:
             else:
                 await self._run(app, scope, inlet, send, exchange)
         except Refused as refused:
-            await send_answer(send, problem(refused.code))
+            await send_answer(send, problem(refused.code, the_key=desk.rules.the_key))
         except Disconnected:
             return
         finally:

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from weakref import finalize
 
 from dupeproof.core.protocols import AsyncStore, Store
-from dupeproof.errors import ConfigError
+from dupeproof.errors import ConfigError, TokenError, TokenUsed
 from dupeproof.guards import AsyncOnce, Once
 from dupeproof.http._async.desk import AsyncDesk
 from dupeproof.http._async.views import guarded as guarded_async
@@ -17,6 +17,8 @@ from dupeproof.http.answers import Answer, Headers
 from dupeproof.http.bodies import CHUNK, Body, announced_size, check_size
 from dupeproof.http.detaching import detached
 from dupeproof.http.fingerprints import form_digests
+from dupeproof.http.forms import status_of, words_for
+from dupeproof.http.handling import current
 from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Scope
@@ -38,11 +40,11 @@ except ModuleNotFoundError as exc:
         name=exc.name,
     ) from exc
 
-__all__ = ["IdempotencyMiddleware", "Idempotent"]
+__all__ = ["IdempotencyMiddleware", "Idempotent", "SentBefore", "TokenMiddleware", "TokenRefused"]
 
 View = Callable[..., Any]
-_ANSWERS = (Http404, PermissionDenied, BadRequest, SuspiciousOperation, MultiPartParserError)
-"""What a view raises to have Django answer with a 4xx."""
+_ANSWERS = (Http404, PermissionDenied, BadRequest, SuspiciousOperation, MultiPartParserError, TokenError)
+"""What a view raises to have Django, or us, answer with a 4xx."""
 
 
 class IdempotencyMiddleware:
@@ -68,6 +70,35 @@ class IdempotencyMiddleware:
 
     def __call__(self, request: HttpRequest) -> Any:
         return self._guarded(request)
+
+
+class TokenRefused(TokenError, PermissionDenied):  # type: ignore[misc] # Django has no types
+    """A one-time token that is not good for this; what Django knows how to answer."""
+
+
+class SentBefore(TokenUsed, TokenRefused):
+    """A one-time token that was used; the same."""
+
+
+class TokenMiddleware:
+    """Answers what is raised for one-time tokens: 409 for a form that was sent before, 403 for all else.
+
+    MIDDLEWARE = [..., "dupeproof.http.django.TokenMiddleware"]
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: View) -> None:
+        self._get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return self._get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:  # noqa: ARG002
+        return _told(exception) if isinstance(exception, TokenError) else None
 
 
 class Idempotent:
@@ -110,9 +141,11 @@ class Idempotent:
                 try:
                     response = view(request, *args, **kwargs)
                 except _ANSWERS as exc:
-                    return response_for_exception(request, exc)
+                    if current.get() is None:
+                        raise
+                    return _answer_to(request, exc)
                 _check_response(response)
-                return response if _is_rendered(response) else response.render()
+                return response.render() if _is_due(response) else response
 
             return guarded(desk, _Incoming(request), _DJANGO, respond)
 
@@ -132,13 +165,23 @@ class Idempotent:
                 try:
                     response = await view(request, *args, **kwargs)
                 except _ANSWERS as exc:
-                    return await sync_to_async(response_for_exception)(request, exc)
-                return response if _is_rendered(response) else await sync_to_async(response.render)()
+                    if current.get() is None:
+                        raise
+                    return await sync_to_async(_answer_to)(request, exc)
+                return await sync_to_async(response.render)() if _is_due(response) else response
 
             work = guarded_async(desk, _Incoming(request), _DJANGO, respond)
             return await (detached(work) if self._detach else work)
 
         return guarded_view
+
+
+def _answer_to(request: HttpRequest, exc: Exception) -> HttpResponseBase:
+    return _told(exc) if isinstance(exc, TokenError) else response_for_exception(request, exc)
+
+
+def _told(exc: TokenError) -> HttpResponse:
+    return HttpResponse(words_for(exc), status=status_of(exc), content_type="text/plain; charset=utf-8")
 
 
 def _check_response(response: Any) -> None:
@@ -149,8 +192,9 @@ def _check_response(response: Any) -> None:
         )
 
 
-def _is_rendered(response: Any) -> bool:
-    return bool(getattr(response, "is_rendered", True))
+def _is_due(response: Any) -> bool:
+    """Whether a template has to be rendered for the response to be whole; without a key that is left to Django."""
+    return current.get() is not None and not getattr(response, "is_rendered", True)
 
 
 def _imported(name: str, value: Any) -> Any:

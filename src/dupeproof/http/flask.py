@@ -12,6 +12,7 @@ from dupeproof.http._sync.views import guarded
 from dupeproof.http.answers import Answer, Headers
 from dupeproof.http.bodies import CHUNK, Body, announced_size, check_size
 from dupeproof.http.fingerprints import form_digests
+from dupeproof.http.handling import current
 from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Scope
@@ -61,8 +62,10 @@ class Idempotent:
             def respond() -> Response:
                 try:
                     response = app.ensure_sync(view)(*args, **kwargs)
-                except Exception as exc:  # noqa: BLE001 - raised again where the app has no answer to it
-                    response = app.handle_user_exception(exc)
+                except Exception as exc:
+                    if current.get() is None:
+                        raise
+                    response = app.handle_user_exception(exc)  # raised again if the app has no answer to it
                 return app.make_response(response)
 
             whole = request._get_current_object()  # type: ignore[attr-defined] # noqa: SLF001 - not its proxy
@@ -75,7 +78,7 @@ class _Incoming:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.method = request.method
-        self.path = request.path
+        self.path = request.root_path + request.path
         self.query = request.query_string
         self.environ = request.environ
 

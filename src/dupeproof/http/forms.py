@@ -3,20 +3,32 @@
     {{ token_field(tokens.issue({"user": user.id, "action": "order"}, ttl="10m")) }}      in the page
     tokens.redeem(token_of(request.headers, request.form), {"user": user.id, "action": "order"})      when it comes
 
-A button that is clicked twice sends the same token twice; the second time is `TokenUsed`, which the helpers turn into a
-409 of the framework, and all other faults of a token into a 403.
+A button that is clicked twice sends the same token twice. The second time is `TokenUsed`, which the helpers answer with a
+409, and all other faults of a token with a 403; in every framework with the same words, as it tells its own errors:
+
+    Flask                  abort(409): a page, and whatever your error handlers make of it
+    Starlette, FastAPI     HTTPException(409): text, or {"detail": …}
+    Django                 dupeproof.http.django.TokenMiddleware: text; without it every fault is a PermissionDenied
+
+What is stored under a token is only that it was used. Keep what was done under the id that `redeem` gives, and show it
+again to `TokenUsed.token_id`. Or, to give the second click the answer of the first, take the token for the key of a guard: `Idempotent(key=lambda request: request.form.get("dedup_token"), wait="10s", …)` in Flask, and with
+`request.POST` in Django.
 """
 
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from dupeproof.errors import TokenError, TokenForged, TokenUsed
+from dupeproof.errors import TokenError, TokenExpired, TokenForged, TokenUsed
 from dupeproof.tokens import AsyncOneTimeTokens, OneTimeTokens
 
 FIELD = "dedup_token"
 HEADER = "X-Dedup-Token"
 Context = Mapping[str, Any]
+_WORDS: dict[type[TokenError], str] = {
+    TokenUsed: "This form was sent before. It was taken the first time, and is not taken again.",
+    TokenExpired: "This form is too old, so nothing was done. Load the page again.",
+}
 
 
 class Field(str):
@@ -46,6 +58,14 @@ def status_of(error: TokenError) -> int:
     return 409 if isinstance(error, TokenUsed) else 403
 
 
+def words_for(error: TokenError) -> str:
+    """What to tell whoever sent the form."""
+    known = (text for kind, text in _WORDS.items() if isinstance(error, kind))
+    return next(
+        known, "This form was not made for you or for this, so nothing was done. Load the page again."
+    )
+
+
 def redeem_in_flask(tokens: OneTimeTokens, context: Context) -> str:
     """In a view of Flask: use up the token of the request, or abort with 409 or 403; the id of the token."""
     from flask import abort, request  # noqa: PLC0415 - an extra
@@ -53,7 +73,7 @@ def redeem_in_flask(tokens: OneTimeTokens, context: Context) -> str:
     try:
         return tokens.redeem(token_of(request.headers, request.form), context)
     except TokenError as exc:
-        abort(status_of(exc), str(exc))
+        abort(status_of(exc), words_for(exc))
 
 
 async def redeem_in_starlette(request: Any, tokens: AsyncOneTimeTokens, context: Context) -> str:
@@ -64,16 +84,16 @@ async def redeem_in_starlette(request: Any, tokens: AsyncOneTimeTokens, context:
     try:
         return await tokens.redeem(token_of(request.headers, form), context)
     except TokenError as exc:
-        raise HTTPException(status_of(exc), str(exc)) from exc
+        raise HTTPException(status_of(exc), words_for(exc)) from exc
 
 
 def redeem_in_django(request: Any, tokens: OneTimeTokens, context: Context) -> str:
-    """In a view of Django: the same, but `TokenUsed` is raised as it is, for Django has no error for a conflict."""
-    from django.core.exceptions import PermissionDenied  # noqa: PLC0415 - an extra
+    """In a view of Django: the same, by exceptions that `TokenMiddleware` answers and Django alone takes for a 403."""
+    from dupeproof.http.django import SentBefore, TokenRefused  # noqa: PLC0415 - an extra
 
     try:
         return tokens.redeem(token_of(request.headers, request.POST), context)
-    except TokenUsed:
-        raise
+    except TokenUsed as exc:
+        raise SentBefore(str(exc)) from exc
     except TokenError as exc:
-        raise PermissionDenied(str(exc)) from exc
+        raise TokenRefused(str(exc)) from exc

@@ -25,6 +25,12 @@ class Owned(Protocol):
     @property
     def terms(self) -> Terms: ...
 
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def guarded(self) -> bool: ...
+
 
 class Handling:
     """A request with a key, while its handler runs."""
@@ -42,11 +48,16 @@ class Handling:
         """That run was of another request."""
         self.claim = claim
 
-    def check_hold(self) -> None:
-        if not self.claim.terms.hold:
+    def decide(self, fate: Fate) -> None:
+        if fate is Fate.HOLD and not self.claim.terms.hold:
             raise ConfigError(
                 "only a guard that holds abandoned keys can hold this one; choose on_error='hold'"
             )
+        if self.claim.guarded and not self.claim.is_open:
+            raise ConfigError(
+                "what becomes of this key is decided, for its response has begun; decide before, not in a background task"
+            )
+        self.fate = fate
 
     def child_key(self, name: str) -> str:
         return content_id(name, context=self._key)

@@ -89,19 +89,17 @@ def child_key(name: str) -> str:
 
 def store() -> None:
     """Store the response, whatever its status."""
-    _current().fate = Fate.STORE
+    _current().decide(Fate.STORE)
 
 
 def release() -> None:
     """Nothing was done: let the next request with this key run, whatever the status of this response."""
-    _current().fate = Fate.RELEASE
+    _current().decide(Fate.RELEASE)
 
 
 def hold() -> None:
     """Nobody knows what was done: no other run of this key until someone has resolved it."""
-    handling = _current()
-    handling.check_hold()
-    handling.fate = Fate.HOLD
+    _current().decide(Fate.HOLD)
 
 
 def _current() -> Handling:

@@ -11,6 +11,8 @@ from dupeproof.http.answers import Answer
 SOON = 1
 """Seconds after which a retry is worth while."""
 MEDIA_TYPE = "application/problem+json"
+THE_KEY = "the header Idempotency-Key"
+"""What a client has to send, where the app has not chosen another place for it."""
 
 
 class Code(StrEnum):
@@ -40,12 +42,12 @@ PROBLEMS = {
     Code.KEY_MISSING: Problem(
         400,
         "Idempotency key missing",
-        "This request needs an Idempotency-Key header: a new unique value per operation, kept over its retries.",
+        f"This request needs {THE_KEY}: a new unique value per operation, kept over its retries.",
     ),
     Code.KEY_MALFORMED: Problem(
         400,
         "Idempotency key malformed",
-        "Send one Idempotency-Key header with one value of printable ASCII characters, bare or in double quotes.",
+        f"Send {THE_KEY} once, with one value of printable ASCII characters, bare or in double quotes.",
     ),
     Code.KEY_TOO_LONG: Problem(
         400, "Idempotency key too long", "An idempotency key has at most 255 characters."
@@ -114,7 +116,14 @@ class Refused(Exception):
         self.code = code
 
 
-def problem(code: Code, *, status: int | None = None, location: bytes | None = None, **more: Any) -> Answer:
+def problem(
+    code: Code,
+    *,
+    status: int | None = None,
+    the_key: str = THE_KEY,
+    location: bytes | None = None,
+    **more: Any,
+) -> Answer:
     """The answer for a problem. `location` goes into a header, and with `more` into the body."""
     found = PROBLEMS[code]
     answered = status or found.status
@@ -122,7 +131,7 @@ def problem(code: Code, *, status: int | None = None, location: bytes | None = N
         "type": f"urn:dupeproof:problem:{code}",
         "title": found.title,
         "status": answered,
-        "detail": found.detail,
+        "detail": found.detail.replace(THE_KEY, the_key),
         "code": str(code),
         **more,
     }

@@ -35,9 +35,10 @@ class RequestOptions(TypedDict, total=False):
     validate: Callable[[str], bool]
     """Which keys are welcome, of those that are well-formed."""
     fingerprint: Callable[[Any, bytes], object]
-    """What must be equal in a retry: a function from the request and its body. Everything, unless given."""
+    """What must be equal in a retry: a function from the request and its body. Everything, unless given or if it fails."""
     on_error: OnError
-    """After a 5xx or an exception: `release` the key for another try, `store` the answer, or `hold` the key."""
+    """After a 5xx or an exception: `release` the key for another try, as is done unless you say so, `store` the answer, or
+    `hold` the key until someone has resolved it, where an effect outside your database must not happen twice."""
     style: Style
     """Whether a key with another request is answered with 422, or as Stripe does with 400."""
     request_limit: int
@@ -70,6 +71,8 @@ class Rules(Struct, frozen=True):
     when: Callable[[Any], bool] | None
     required: bool
     header: str
+    the_key: str
+    """What a client is told to send."""
     find_key: Callable[[Any], object] | None
     validate: Callable[[str], bool] | None
     fingerprint: Callable[[Any, bytes], object] | None
@@ -88,6 +91,7 @@ def make_rules(scope: Scope, options: RequestOptions, *, is_async: bool) -> Rule
         when=options.get("when"),
         required=options.get("required", False),
         header=key if isinstance(key, str) else "Idempotency-Key",
+        the_key=f"the header {key}" if isinstance(key, str) else "an idempotency key",
         find_key=None if isinstance(key, str) else key,
         validate=options.get("validate"),
         fingerprint=options.get("fingerprint"),

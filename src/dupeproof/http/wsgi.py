@@ -78,7 +78,7 @@ class IdempotencyMiddleware:
                 return self._app(environ, start_response)
             return self._guard(environ, start_response, request, whole_key)
         except Refused as refused:
-            return send_answer(start_response, problem(refused.code))
+            return send_answer(start_response, problem(refused.code, the_key=self._desk.rules.the_key))
 
     def _guard(
         self, environ: Environ, start_response: StartResponse, request: WsgiRequest, key: str

@@ -33,7 +33,7 @@ class AsyncClaim:
     won = False
     lost = False
     guarded = True
-    """False when the store was down and the policy is to run anyway."""
+    """False when the store was down, before the work, which is the policy to do anyway, or after."""
     attempt = 0
     _done: outcomes.Done | None = None
     _result: Any = None
@@ -220,6 +220,7 @@ class AsyncClaim:
 
     def not_recorded(self) -> bool:
         """The store did not answer, so the result may not be stored. Whether the policy calls that an error."""
+        self.guarded = False
         self._publish(Kind.STORE_DOWN)
         return not self._policy.run_when_down
 

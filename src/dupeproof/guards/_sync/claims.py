@@ -34,7 +34,7 @@ class Claim:
     won = False
     lost = False
     guarded = True
-    """False when the store was down and the policy is to run anyway."""
+    """False when the store was down, before the work, which is the policy to do anyway, or after."""
     attempt = 0
     _done: outcomes.Done | None = None
     _result: Any = None
@@ -221,6 +221,7 @@ class Claim:
 
     def not_recorded(self) -> bool:
         """The store did not answer, so the result may not be stored. Whether the policy calls that an error."""
+        self.guarded = False
         self._publish(Kind.STORE_DOWN)
         return not self._policy.run_when_down
 

@@ -33,7 +33,7 @@ async def guarded(
             request, incoming.method, incoming.path, incoming.query, body.content_type, body.chunks
         )
     except Refused as refused:
-        return framework.respond(problem(refused.code))
+        return framework.respond(problem(refused.code, the_key=desk.rules.the_key))
     exchange = desk.exchange(whole_key, compared)
     answer = await exchange.begin()
     if answer is not None:

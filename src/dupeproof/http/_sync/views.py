@@ -32,7 +32,7 @@ def guarded(desk: Desk, incoming: Incoming, framework: Framework[R], view: Calla
             request, incoming.method, incoming.path, incoming.query, body.content_type, body.chunks
         )
     except Refused as refused:
-        return framework.respond(problem(refused.code))
+        return framework.respond(problem(refused.code, the_key=desk.rules.the_key))
     exchange = desk.exchange(whole_key, compared)
     answer = exchange.begin()
     if answer is not None:
