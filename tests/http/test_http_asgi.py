@@ -152,6 +152,21 @@ async def test_a_response_in_pieces_of_known_length_is_kept():
     assert (b"idempotent-replayed", b"true") in line.sent[0]["headers"]
 
 
+async def test_a_server_may_use_its_scope_again():
+    ran = []
+
+    async def app(scope, receive, send):
+        ran.append(1)
+        await answer(send)
+
+    middleware, scope = protected(app), dict(SCOPE)
+    for _ in range(2):
+        line = Line(body())
+        await middleware(scope, line.receive, line.send)
+    assert (b"idempotent-replayed", b"true") in line.sent[0]["headers"]
+    assert len(ran) == 1
+
+
 async def test_the_record_is_there_before_the_first_byte():
     async with AsyncOnce("memory://") as once:
         states = []

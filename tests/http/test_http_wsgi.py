@@ -233,6 +233,19 @@ def test_an_end_that_fails_too_does_not_keep_the_key():
     assert len(ran) == 2
 
 
+def test_a_server_may_use_its_environ_again():
+    ran = []
+
+    def app(environ, start_response):
+        ran.append(1)
+        start_response("200 OK", [])
+        return [b"done"]
+
+    middleware, line = protected(app), Line()
+    assert [line.ask(middleware) for _ in range(2)] == [b"done", b"done"]
+    assert len(ran) == 1
+
+
 def test_an_app_that_is_guarded_twice_runs_once():
     ran = []
 

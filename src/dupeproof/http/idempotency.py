@@ -9,6 +9,8 @@ idempotency.store()               # whatever the status; also release() and hold
 with session.begin(), idempotency.transaction(session) as keep:
     ...                           # your work, and the record of it, committed together
     return keep(response)
+
+Ask and decide before the response begins: a stream comes to its chunks when the handler is over.
 """
 
 from types import TracebackType

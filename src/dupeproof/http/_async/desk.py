@@ -11,6 +11,7 @@ from dupeproof.guards._async.runtime import IS_ASYNC, settle
 from dupeproof.http._async.exchange import AsyncExchange
 from dupeproof.http.answers import Answer, AnswerCodec
 from dupeproof.http.fingerprints import request_digest
+from dupeproof.http.handling import current
 from dupeproof.http.keys import check_found, key_for, parse_key
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import GuardOptions, Options, Scope, make_rules, split_options
@@ -68,10 +69,10 @@ class AsyncDesk:
     def is_inner(self, of_request: MutableMapping[str, Any], key: str) -> bool:
         """Whether a guard like this one is around us, which has the key already; if not, those inside are told.
 
-        `of_request` travels with the request: an ASGI scope, an environ. A context variable would not tell it from a
-        request that its handler makes in this process.
+        `of_request` travels with the request: an ASGI scope, an environ. The context variable alone would not tell it from a
+        request that its handler makes in this process, nor would the mark from one of before, whose scope is used again.
         """
-        if of_request.get(self._mark) == key:
+        if current.get() is not None and of_request.get(self._mark) == key:
             return True
         of_request[self._mark] = key
         return False
