@@ -180,3 +180,11 @@ def test_a_body_that_was_read_before_is_limited_too():
     assert request.body
     del request.META["CONTENT_LENGTH"]
     assert view(request).status_code == 413
+
+
+def test_what_was_read_away_is_not_taken_for_empty():
+    view = Idempotent(store="memory://", scope=SHARED)(lambda request: HttpResponse("done"))
+    request = RequestFactory().post("/", b"{}", content_type="application/json", headers=KEY)
+    assert request.read()
+    with pytest.raises(ConfigError, match=r"request\.body"):
+        view(request)

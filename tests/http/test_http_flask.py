@@ -8,6 +8,7 @@ from flask import Flask, Response, abort, request
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.test import Client
 
+from dupeproof.errors import ConfigError
 from dupeproof.http import SHARED
 from dupeproof.http.flask import Idempotent
 from dupeproof.http.wsgi import IdempotencyMiddleware
@@ -82,6 +83,22 @@ def test_a_view_reads_what_was_read_before(read_before):
     assert app.ask(json={"a": 1}).json == {"whole": '{"a": 1}', "parsed": {"a": 1}}
     assert app.ask(json={"a": 2}).status_code == 422
     assert app.runs == 1
+
+
+def test_what_was_read_away_is_not_taken_for_empty():
+    app = Shop(lambda: "done")
+    app.before_request(lambda: request.stream.read() and None)
+    app.testing = True
+    with pytest.raises(ConfigError, match="get_data"):
+        app.ask(json={"a": 1})
+    assert app.runs == 0
+
+
+def test_an_upload_that_was_read_before_is_compared_too():
+    app = Shop(lambda: str(len(request.files["file"].read())))
+    app.before_request(lambda: request.files["file"].read() and None)
+    answers = [app.ask(data={"file": (io.BytesIO(content), "a.txt")}) for content in (b"123", b"456")]
+    assert (answers[0].text, answers[1].status_code) == ("3", 422)
 
 
 class Endless(io.RawIOBase):

@@ -22,7 +22,7 @@ from dupeproof.http.handling import current
 from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Scope
-from dupeproof.http.views import ReadBody
+from dupeproof.http.views import READ_BEFORE, ReadBody
 from dupeproof.http.wsgi_response import decoded
 
 try:
@@ -222,6 +222,8 @@ class _Incoming:
             check_size(len(request.body), limit)
             return ReadBody(content_type, (request.body,))
         if request._read_started:  # noqa: SLF001 - a parsed form; there is no other way to tell
+            if request.content_type != "multipart/form-data":
+                raise ConfigError(READ_BEFORE.format("request.body"))
             uploads = ((name, file) for name, files in request.FILES.lists() for file in files)
             heads = (((name, file.name, file.content_type), _rewound(file)) for name, file in uploads)
             return ReadBody(b"multipart/form-data", form_digests(request.POST.lists(), heads))

@@ -6,6 +6,7 @@ from typing import IO, Any, ParamSpec, Unpack
 from weakref import finalize
 
 from dupeproof.core.protocols import Store
+from dupeproof.errors import ConfigError
 from dupeproof.guards import Once
 from dupeproof.http._sync.desk import Desk
 from dupeproof.http._sync.views import guarded
@@ -16,7 +17,7 @@ from dupeproof.http.handling import current
 from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Scope
-from dupeproof.http.views import ReadBody
+from dupeproof.http.views import READ_BEFORE, ReadBody
 from dupeproof.http.wsgi_response import decoded
 
 try:
@@ -68,8 +69,8 @@ class Idempotent:
                     response = app.handle_user_exception(exc)  # raised again if the app has no answer to it
                 return app.make_response(response)
 
-            whole = request._get_current_object()  # type: ignore[attr-defined] # noqa: SLF001 - not its proxy
-            return guarded(self._desk, _Incoming(whole), _FLASK, respond)
+            asked = request._get_current_object()  # type: ignore[attr-defined] # noqa: SLF001 - not its proxy
+            return guarded(self._desk, _Incoming(asked), _FLASK, respond)
 
         return guarded_view
 
@@ -87,9 +88,9 @@ class _Incoming:
 
     def body(self, limit: int) -> ReadBody:
         request = self.request
-        announced_size(request.headers.get("Content-Length"), limit)
+        announced = announced_size(request.headers.get("Content-Length"), limit)
         content_type = request.headers.get("Content-Type", "").encode("latin-1", "replace")
-        if hasattr(request, "_cached_data"):
+        if hasattr(request, "_cached_data"):  # read before, and kept; there is no other way to tell
             data = request.get_data()
             check_size(len(data), limit)
             return ReadBody(content_type, (data,))
@@ -100,24 +101,33 @@ class _Incoming:
                 ((name, file.filename, file.content_type), _rewound(file.stream)) for name, file in files
             )
             return ReadBody(request.mimetype.encode(), form_digests(request.form.items(multi=True), heads))
-        body = Body(limit)
-        try:
-            while chunk := request.stream.read(CHUNK):
-                body.add(chunk)
-        except RequestEntityTooLarge as exc:
+        body = _read(request.stream, limit)
+        if body.size < (announced or 0):  # had the client left, that would have been an error
             body.close()
-            raise Refused(Code.BODY_TOO_LARGE) from exc
-        except BaseException:
-            body.close()
-            raise
+            raise ConfigError(READ_BEFORE.format("request.get_data()"))
         # `get_data` would put all of it into memory.
         request.__dict__["stream"] = body.rewound()
         finalize(request, body.close)
         return ReadBody(content_type, body.then_rewound())
 
 
+def _read(stream: IO[bytes], limit: int) -> Body:
+    body = Body(limit)
+    try:
+        while chunk := stream.read(CHUNK):
+            body.add(chunk)
+    except RequestEntityTooLarge as exc:
+        body.close()
+        raise Refused(Code.BODY_TOO_LARGE) from exc
+    except BaseException:
+        body.close()
+        raise
+    return body
+
+
 def _rewound(file: IO[bytes]) -> Iterator[bytes]:
-    """The chunks of an upload, and then it is at its beginning again."""
+    """The chunks of an upload, whoever has read it before, and then it is at its beginning again."""
+    file.seek(0)
     while chunk := file.read(CHUNK):
         yield chunk
     file.seek(0)

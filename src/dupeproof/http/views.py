@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from dupeproof.http.answers import Answer, Headers
 
 R = TypeVar("R")
+READ_BEFORE = "something has read the body of this request away, so it cannot be compared; let that use {}, which keeps it"
 
 
 class ReadBody(NamedTuple):

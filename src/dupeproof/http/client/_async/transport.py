@@ -108,11 +108,12 @@ async def _whole(response: httpx.Response, request: httpx.Request, course: Cours
     if not is_short(response):
         return response
     stream: Any = response.stream
-    content = b""
+    content, size = b"", response.headers.get("Content-Length")
     try:
         async for chunk in stream:
             content += chunk
-            course.check_time(request)
+            if size is None or len(content) < int(size):
+                course.check_time(request)
     finally:
         await response.aclose()
     return httpx.Response(

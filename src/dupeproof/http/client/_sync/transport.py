@@ -109,11 +109,12 @@ def _whole(response: httpx.Response, request: httpx.Request, course: Course) -> 
     if not is_short(response):
         return response
     stream: Any = response.stream
-    content = b""
+    content, size = b"", response.headers.get("Content-Length")
     try:
         for chunk in stream:
             content += chunk
-            course.check_time(request)
+            if size is None or len(content) < int(size):
+                course.check_time(request)
     finally:
         response.close()
     return httpx.Response(
