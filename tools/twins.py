@@ -29,7 +29,7 @@ SUBSTITUTIONS = [
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait shielded\((self\..*\))\)$", r"\1"),
-    (r"\bawait insisting\(lambda: (self\..*\))\)$", r"\1"),
+    (r"\bawait insisting\((self\.[\w.]+), (.*)\)$", r"\1(\2)"),
     (r"\bawait ", ""),
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"^import asyncio$", "import time"),

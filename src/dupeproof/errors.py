@@ -79,7 +79,11 @@ class TokenExpired(TokenError):
 
 
 class TokenUsed(TokenError):
-    """It was used before."""
+    """It was used before; `token_id` is what `redeem` answered then, so what was done with it can be shown again."""
+
+    def __init__(self, text: str, *, token_id: str = "") -> None:
+        super().__init__(text)
+        self.token_id = token_id
 
 
 class TokenContextMismatch(TokenError):

@@ -4,9 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-from console_browser import DESKTOP, PHONE, Tab
 from console_data import EVIL, TOKEN
 from websockets.sync.client import connect
+
+from support.browser import DESKTOP, PHONE, Tab
 
 PAGES = ("overview", "keys", "windows", "outbox", "purge", "audit")
 FOLDER = Path(os.environ.get("CONSOLE_SCREENSHOTS", Path(__file__).parents[2] / "out" / "console"))

@@ -2,8 +2,8 @@
 
     make overhead            needs wrk (Debian: apt-get install wrk)
 
-One uvicorn process each (httptools), 32 connections, Redis; contenders take turns within each round, and only ratios
-within a round count. The server has a core to itself; Redis and wrk have another, where there are two. The processor time
+One uvicorn process each (httptools), 32 connections, Redis; contenders take turns within each round, each in turn the first, and only
+ratios within a round count. The server has a core to itself; Redis and wrk have another, where there are two. The processor time
 of the server per request is told too: it is what a busy machine distorts least.
 """
 
@@ -113,10 +113,12 @@ def main() -> int:
             prove(url, name)
             for mode in MODES:
                 measure(server, url, mode, 1)
-        for _ in range(options.rounds):
+        for turn in range(options.rounds):
+            first = turn % len(CONTENDERS)
             for mode in MODES:
-                for name, (server, url) in servers.items():
-                    rates.setdefault((mode, name), []).append(measure(server, url, mode, options.seconds))
+                for name in CONTENDERS[first:] + CONTENDERS[:first]:
+                    measured = measure(*servers[name], mode, options.seconds)
+                    rates.setdefault((mode, name), []).append(measured)
         for server, _ in servers.values():
             os.killpg(server.pid, signal.SIGKILL)
             process.forget(server)

@@ -1,46 +1,22 @@
 """The examples start with one command, and do what their page says."""
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import httpx
 import pytest
-
-from dupeproof.testing.servers import process
-from dupeproof.testing.servers.base import wait_until
+from http_examples import started
 
 HERE = Path(__file__).parent
-EXAMPLES = HERE.parents[1] / "examples"
 ADA = {"Authorization": "Bearer ada"}
 
 
 @pytest.fixture
 def url(request, tmp_path):
-    port = process.free_port()
-    url = f"http://127.0.0.1:{port}"
-    with (tmp_path / "log").open("wb") as log:
-        server = process.spawn(
-            [sys.executable, EXAMPLES / f"{request.param}_orders.py"],
-            cwd=tmp_path,
-            log=log,
-            env={"PORT": str(port)},
-            end_signal=signal.SIGKILL,
-        )
-
-    def answers():
-        assert server.poll() is None, (tmp_path / "log").read_text()
-        try:
-            return httpx.get(url).status_code in (401, 404, 405)
-        except httpx.TransportError:
-            return False
-
-    wait_until(answers, what=f"the example for {request.param}")
-    yield url
-    server.kill()
-    process.forget(server)
+    with started(f"{request.param}_orders.py", tmp_path) as url:
+        yield url
 
 
 @pytest.mark.parametrize("url", ["fastapi", "flask", "django"], indirect=True)

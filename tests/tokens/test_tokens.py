@@ -35,10 +35,12 @@ def test_a_token_is_used_once(tokens):
     token, other = (tokens.issue(CONTEXT, ttl="5m") for _ in range(2))
     assert token != other
     assert tokens.status(token) == "unused"
-    assert len(tokens.redeem(token, CONTEXT)) == 32
+    token_id = tokens.redeem(token, CONTEXT)
+    assert len(token_id) == 32
     assert tokens.status(token) == "used"
-    with pytest.raises(TokenUsed):
+    with pytest.raises(TokenUsed) as raised:
         tokens.redeem(token, CONTEXT)
+    assert raised.value.token_id == token_id
     assert tokens.status(other) == "unused"
     tokens.redeem(other, dict(reversed(CONTEXT.items())))
 

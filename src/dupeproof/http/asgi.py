@@ -5,9 +5,11 @@ from typing import Unpack
 
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.guards import AsyncOnce
+from dupeproof.guards._async.runtime import settle
 from dupeproof.http._async.desk import AsyncDesk
 from dupeproof.http._async.exchange import AsyncExchange
 from dupeproof.http.asgi_messages import Disconnected, Inlet, Message, Outlet, Receive, Send, send_answer
+from dupeproof.http.bodies import announced_size
 from dupeproof.http.detaching import detached
 from dupeproof.http.handling import current
 from dupeproof.http.problems import Refused, problem
@@ -87,35 +89,35 @@ class AsgiGuard:
         request = Request(scope)
         if not self._desk.wants(scope["method"], request):
             return app(scope, receive, send)
-        return self._guard(app, request, [value.decode("latin-1") for value in values], receive, send)
+        try:
+            key = self._desk.find_key([value.decode("latin-1") for value in values], request)
+        except Refused as refused:
+            return send_answer(send, problem(refused.code, the_key=self._desk.rules.the_key))
+        if key is None:
+            return app(scope, receive, send)
+        return self._guard(app, request, key, receive, send)
 
-    async def _guard(
-        self, app: App, request: Request, values: list[str], receive: Receive, send: Send
-    ) -> None:
+    async def _guard(self, app: App, request: Request, key: str, receive: Receive, send: Send) -> None:
         scope, desk = request.scope, self._desk
         inlet = Inlet(receive, desk.rules.request_limit, hides_disconnect=self._detach)
         try:
-            key = desk.find_key(values, request)
-            if key is None:
-                await app(scope, receive, send)
-                return
-            whole_key = await desk.whose(key, request)
+            owner = desk.owner(request)
+            whole_key = desk.whole_key(owner if type(owner) is str else await settle(owner), key)
             if desk.is_inner(scope, whole_key):
                 await app(scope, receive, send)
                 return
-            headers = dict(scope["headers"])
-            await inlet.read(headers.get(b"content-length", b"").decode("latin-1"))
-            exchange = desk.exchange(
-                whole_key,
-                desk.compared(
-                    request,
-                    scope["method"],
-                    scope["path"],
-                    scope.get("query_string", b""),
-                    headers.get(b"content-type", b""),
-                    inlet.chunks(),
-                ),
+            announced_size(_header(scope, b"content-length").decode("latin-1"), desk.rules.request_limit)
+            if not inlet.take(await receive()):
+                await inlet.read_on()
+            compared = desk.compared(
+                request,
+                scope["method"],
+                scope["path"],
+                scope.get("query_string", b""),
+                _header(scope, b"content-type"),
+                inlet.chunks(),
             )
+            exchange = desk.exchange(whole_key, compared)
             answer = await exchange.begin()
             if answer is not None:
                 await send_answer(send, answer)
@@ -156,3 +158,9 @@ class AsgiGuard:
         finally:
             inlet.close()
             current.reset(token)
+
+
+def _header(scope: Message, name: bytes) -> bytes:
+    """The last one of this name, or nothing."""
+    value: bytes = dict(scope["headers"]).get(name, b"")
+    return value

@@ -7,7 +7,7 @@ from typing import Any
 
 from dupeproof.http._async.exchange import AsyncExchange
 from dupeproof.http.answers import Answer
-from dupeproof.http.bodies import Body, announced_size, check_size
+from dupeproof.http.bodies import Body, check_size
 from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.statuses import Fate
 
@@ -34,20 +34,26 @@ class Inlet:
         self._spooled: Body | None = None
         self._left: Iterator[bytes] | None = None
 
-    async def read(self, content_length: str) -> None:
-        announced_size(content_length, self._limit)
-        message = _request(await self._receive())
-        first = message.get("body", b"")
+    def take(self, message: Message) -> bool:
+        """The first piece of the body; whether it was the only one."""
+        first = _request(message).get("body", b"")
         check_size(len(first), self._limit)
-        self._whole = first
         if not message.get("more_body", False):
-            return
+            self._whole = first
+            return True
         self._whole = None
-        self._spooled = body = Body(self._limit)
-        body.add(first)
-        while message.get("more_body", False):
+        self._spooled = Body(self._limit)
+        self._spooled.add(first)
+        return False
+
+    async def read_on(self) -> None:
+        """The other pieces."""
+        assert self._spooled is not None
+        more = True
+        while more:
             message = _request(await self._receive())
-            body.add(message.get("body", b""))
+            self._spooled.add(message.get("body", b""))
+            more = message.get("more_body", False)
 
     def chunks(self) -> Iterable[bytes]:
         if self._spooled is not None:

@@ -7,15 +7,26 @@ from hashlib import blake2b
 
 from dupeproof.keys.names import DIGEST_SIZE
 
+_SHORT = 200
+"""Addresses up to this length are worth remembering; longer ones would only fill the memory."""
 _BOUNDARY = re.compile(rb'(?i);\s*boundary=(?:"([^"]{1,200})"|([^\s;,"]{1,200}))')
 
 
 def request_digest(method: str, path: str, query: bytes, content_type: bytes, body: Iterable[bytes]) -> bytes:
     """16 bytes. The boundary of a multipart body does not count: clients draw a new one for every try."""
     media_type, delimiter = _parsed(content_type)
+    head = _head if len(path) + len(query) <= _SHORT else _head.__wrapped__
+    hasher = blake2b(head(method, path, query, media_type), digest_size=DIGEST_SIZE)
+    for chunk in body if delimiter is None else _part_digests(body, delimiter):
+        hasher.update(chunk)
+    return hasher.digest()
+
+
+@lru_cache(512)
+def _head(method: str, path: str, query: bytes, media_type: bytes) -> bytes:
+    """The lengths go first, so that no two requests look the same because their parts are divided differently."""
     where = path.encode("utf-8", "surrogatepass")
-    # The lengths go first, so that no two requests look the same because their parts are divided differently.
-    head = b"%b %d %d %d %b%b%b" % (
+    return b"%b %d %d %d %b%b%b" % (
         method.encode("latin-1", "replace"),
         len(where),
         len(query),
@@ -24,10 +35,6 @@ def request_digest(method: str, path: str, query: bytes, content_type: bytes, bo
         query,
         media_type,
     )
-    hasher = blake2b(head, digest_size=DIGEST_SIZE)
-    for chunk in body if delimiter is None else _part_digests(body, delimiter):
-        hasher.update(chunk)
-    return hasher.digest()
 
 
 def form_digests(

@@ -10,8 +10,8 @@ A button that is clicked twice sends the same token twice. The second time is `T
     Starlette, FastAPI     HTTPException(409): text, or {"detail": …}
     Django                 dupeproof.http.django.TokenMiddleware: text; without it every fault is a PermissionDenied
 
-What is stored under a token is only that it was used. To give the second click the answer of the first, take the token for
-the key of a guard: `Idempotent(key=lambda request: request.form.get("dedup_token"), wait="10s", …)` in Flask, and with
+What is stored under a token is only that it was used. Keep what was done under the id that `redeem` gives, and show it
+again to `TokenUsed.token_id`. Or, to give the second click the answer of the first, take the token for the key of a guard: `Idempotent(key=lambda request: request.form.get("dedup_token"), wait="10s", …)` in Flask, and with
 `request.POST` in Django.
 """
 

@@ -20,6 +20,12 @@ class Owned(Protocol):
     def digest(self) -> bytes: ...
 
     @property
+    def fingerprint(self) -> bytes: ...
+
+    @property
+    def terms(self) -> Terms: ...
+
+    @property
     def is_open(self) -> bool: ...
 
     @property
@@ -29,11 +35,11 @@ class Owned(Protocol):
 class Handling:
     """A request with a key, while its handler runs."""
 
-    __slots__ = ("_key", "attempt", "claim", "compared", "done", "fate", "reused", "terms")
+    __slots__ = ("_key", "attempt", "claim", "done", "fate", "reused")
 
-    def __init__(self, key: str, claim: Owned, compared: bytes, terms: Terms) -> None:
+    def __init__(self, key: str, claim: Owned, attempt: int) -> None:
         self._key = key
-        self.attempt = 1
+        self.attempt = attempt
         self.fate: Fate | None = None
         """What the handler decided; None to go by the status."""
         self.done: Answer | None = None
@@ -41,11 +47,9 @@ class Handling:
         self.reused = False
         """That run was of another request."""
         self.claim = claim
-        self.compared = compared
-        self.terms = terms
 
     def decide(self, fate: Fate) -> None:
-        if fate is Fate.HOLD and not self.terms.hold:
+        if fate is Fate.HOLD and not self.claim.terms.hold:
             raise ConfigError(
                 "only a guard that holds abandoned keys can hold this one; choose on_error='hold'"
             )

@@ -75,13 +75,13 @@ def parameters(dialect: Dialect, handling: Handling, answer: Answer | None = Non
     if answer is not None:
         values |= {
             "token": handling.claim.token,
-            "fingerprint": handling.compared,
+            "fingerprint": handling.claim.fingerprint,
             "result": _CODEC.encode(answer, Answer),
         }
     if dialect == "postgresql":
         values = {name: value.hex() for name, value in values.items()}
     if answer is not None:
-        terms = handling.terms
+        terms = handling.claim.terms
         values |= {
             "attempt": handling.attempt,
             "namespace": terms.namespace,
@@ -98,7 +98,7 @@ def found(handling: Handling, rows: list[tuple[Any, ...]]) -> None:
             readable = codec == _CODEC.name
             answer = _CODEC.decode(bytes.fromhex(result), Answer) if readable else Answer(200, [], None)
             handling.done = answer
-            handling.reused = compared != handling.compared.hex()
+            handling.reused = compared != handling.claim.fingerprint.hex()
             raise AlreadyDone("this request was completed by an earlier run, whose response is sent again")
 
 

@@ -16,7 +16,7 @@ from dupeproof.core.crashes import Crashed, armed, reached
 from dupeproof.core.events import Kind, logger
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
-from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release, Renew
+from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release, Renew, Terms
 from dupeproof.core.tokens import new_token
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
 from dupeproof.guards._async.engine import AsyncEngine
@@ -78,6 +78,16 @@ class AsyncClaim:
         return self._request.key
 
     @property
+    def fingerprint(self) -> bytes:
+        """What is compared."""
+        return self._request.fingerprint
+
+    @property
+    def terms(self) -> Terms:
+        """What was promised for it."""
+        return self._request.terms
+
+    @property
     def result(self) -> Any:
         """The value: yours to set when won, the stored one when done."""
         if self._done is None:
@@ -115,11 +125,13 @@ class AsyncClaim:
         """Ask for the key. Raises unless it was won, or done before."""
         request = self.begin()
         engine = self._engine
-        known = None if engine.cache is None else engine.cache.find(request.key, request.fingerprint)
-        if known is not None:
-            await self.accept(known)
-            return
-        drops = 0 if engine.cache is None else engine.cache.drops
+        drops = 0
+        if engine.cache is not None:
+            known = engine.cache.find(request.key, request.fingerprint)
+            if known is not None:
+                await self.accept(known)
+                return
+            drops = engine.cache.drops
         try:
             if self._policy.wait:
                 outcome = await engine.ask_patiently(request, self._policy.wait)
@@ -184,7 +196,7 @@ class AsyncClaim:
             self._at("after-effect")
         change = self.closing(value)
         try:
-            [(ours, stored)] = await insisting(lambda: self._engine.finish([change]))
+            [(ours, stored)] = await self._engine.finish([change])
         except StoreUnavailable:
             if self.not_recorded():
                 raise
@@ -245,7 +257,7 @@ class AsyncClaim:
         self.shut()
         self.won = False
         change = Release(self._request.key, self.token, self._policy.terms.window)
-        [ours] = await insisting(lambda: self._engine.store.release([change]))
+        [ours] = await insisting(self._engine.store.release, [change])
         self._publish(Kind.RELEASED if ours else Kind.LOST)
         return ours
 

@@ -11,7 +11,7 @@ from dupeproof.core.protocols import AsyncStore, AsyncWaitable
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
-from dupeproof.guards._async.runtime import Heartbeat, insisting, sleep
+from dupeproof.guards._async.runtime import CANCELLED, Heartbeat, insisting, shielded, sleep
 from dupeproof.guards.cache import FinishedCache
 from dupeproof.guards.results import DeadCall
 
@@ -84,7 +84,7 @@ class AsyncEngine:
         """Interrupted before any work: hand back what may have been granted. If that fails, the lease is the bound."""
         changes = list(map(_handing_back, requests))
         try:
-            await insisting(lambda: self.store.release(changes))
+            await insisting(self.store.release, changes)
         except StoreUnavailable:
             logger.info("Claims that were interrupted could not be handed back; their lease will run out")
 
@@ -92,12 +92,17 @@ class AsyncEngine:
         """Whether each claim was ours, and what was stored in the end.
 
         Worth repeating: an effect that is not recorded may happen again. A value that the store will not take is
-        recorded as done without it, for the same reason.
+        recorded as done without it, for the same reason. And a caller who is cancelled meanwhile waits for it: it may be
+        sent twice, so it needs no task of its own until then.
         """
         try:
-            answers = await self.store.finish(changes)
-        except StoreUnavailable as exc:
-            return await self._finish_again(changes, exc)
+            try:
+                answers = await self.store.finish(changes)
+            except StoreUnavailable as exc:
+                return await self._finish_again(changes, exc)
+        except CANCELLED:
+            await shielded(self.finish(changes))
+            raise
         return list(zip(answers, changes, strict=True))
 
     async def _finish_again(

@@ -11,7 +11,7 @@ from dupeproof.core.policy import Policy
 from dupeproof.errors import ClaimLost, StoreUnavailable
 from dupeproof.guards._async.claims import AsyncClaim
 from dupeproof.guards._async.engine import AsyncEngine
-from dupeproof.guards._async.runtime import insisting, settle
+from dupeproof.guards._async.runtime import settle
 from dupeproof.guards.results import Result
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ class AsyncBatch:
         if not changes:
             return
         try:
-            answers = await insisting(lambda: self._engine.finish(changes))
+            answers = await self._engine.finish(changes)
         except StoreUnavailable as exc:
             for place, claim in claims.items():
                 if claim.not_recorded():

@@ -13,7 +13,9 @@ from dupeproof.errors import StoreUnavailable
 from dupeproof.guards.beating import Beating, Pulse
 
 IS_ASYNC = True
+CANCELLED = asyncio.CancelledError
 _PATIENCE = 10.0
+C = TypeVar("C")
 T = TypeVar("T")
 sleep = asyncio.sleep
 _shielded: set[asyncio.Task[Any]] = set()
@@ -25,15 +27,15 @@ async def settle(value: Awaitable[T] | T) -> T:
     return await value if isinstance(value, Awaitable) else value
 
 
-async def insisting(write: Callable[[], Coroutine[Any, Any, T]]) -> T:
+async def insisting(write: Callable[[C], Coroutine[Any, Any, T]], changes: C) -> T:
     """Let a write that tells of an effect reach the store although its caller was cancelled.
 
     It is one that may be sent twice. So it needs no task of its own until the caller is cancelled, which nearly none is.
     """
     try:
-        return await write()
+        return await write(changes)
     except asyncio.CancelledError:
-        await shielded(write())
+        await shielded(write(changes))
         raise
 
 

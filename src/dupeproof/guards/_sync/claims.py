@@ -17,7 +17,7 @@ from dupeproof.core.crashes import Crashed, armed, reached
 from dupeproof.core.events import Kind, logger
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
-from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release, Renew
+from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release, Renew, Terms
 from dupeproof.core.tokens import new_token
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
 from dupeproof.guards._sync.engine import Engine
@@ -79,6 +79,16 @@ class Claim:
         return self._request.key
 
     @property
+    def fingerprint(self) -> bytes:
+        """What is compared."""
+        return self._request.fingerprint
+
+    @property
+    def terms(self) -> Terms:
+        """What was promised for it."""
+        return self._request.terms
+
+    @property
     def result(self) -> Any:
         """The value: yours to set when won, the stored one when done."""
         if self._done is None:
@@ -116,11 +126,13 @@ class Claim:
         """Ask for the key. Raises unless it was won, or done before."""
         request = self.begin()
         engine = self._engine
-        known = None if engine.cache is None else engine.cache.find(request.key, request.fingerprint)
-        if known is not None:
-            self.accept(known)
-            return
-        drops = 0 if engine.cache is None else engine.cache.drops
+        drops = 0
+        if engine.cache is not None:
+            known = engine.cache.find(request.key, request.fingerprint)
+            if known is not None:
+                self.accept(known)
+                return
+            drops = engine.cache.drops
         try:
             if self._policy.wait:
                 outcome = engine.ask_patiently(request, self._policy.wait)

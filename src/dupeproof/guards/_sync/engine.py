@@ -12,7 +12,7 @@ from dupeproof.core.protocols import Store, Waitable
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
-from dupeproof.guards._sync.runtime import Heartbeat, sleep
+from dupeproof.guards._sync.runtime import CANCELLED, Heartbeat, sleep
 from dupeproof.guards.cache import FinishedCache
 from dupeproof.guards.results import DeadCall
 
@@ -93,12 +93,17 @@ class Engine:
         """Whether each claim was ours, and what was stored in the end.
 
         Worth repeating: an effect that is not recorded may happen again. A value that the store will not take is
-        recorded as done without it, for the same reason.
+        recorded as done without it, for the same reason. And a caller who is cancelled meanwhile waits for it: it may be
+        sent twice, so it needs no task of its own until then.
         """
         try:
-            answers = self.store.finish(changes)
-        except StoreUnavailable as exc:
-            return self._finish_again(changes, exc)
+            try:
+                answers = self.store.finish(changes)
+            except StoreUnavailable as exc:
+                return self._finish_again(changes, exc)
+        except CANCELLED:
+            self.finish(changes)
+            raise
         return list(zip(answers, changes, strict=True))
 
     def _finish_again(self, changes: list[Finish], error: StoreUnavailable) -> list[tuple[bool, Finish]]:

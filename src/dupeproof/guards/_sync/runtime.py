@@ -14,6 +14,8 @@ from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.guards.beating import Beating, Pulse
 
 IS_ASYNC = False
+CANCELLED: tuple[type[BaseException], ...] = ()
+"""Nobody cancels a thread."""
 T = TypeVar("T")
 sleep = time.sleep
 _IDLE_SECONDS = 10.0

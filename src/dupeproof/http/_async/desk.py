@@ -11,7 +11,7 @@ from dupeproof.guards._async.runtime import IS_ASYNC, settle
 from dupeproof.http._async.exchange import AsyncExchange
 from dupeproof.http.answers import Answer, AnswerCodec
 from dupeproof.http.fingerprints import request_digest
-from dupeproof.http.handling import Handling, current
+from dupeproof.http.handling import current
 from dupeproof.http.keys import check_found, key_for, parse_key
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import GuardOptions, Options, Scope, make_rules, split_options
@@ -52,10 +52,14 @@ class AsyncDesk:
 
     async def whose(self, key: str, request: Any) -> str:
         """The whole key, with the scope it belongs to. Raises `Refused`."""
+        return self.whole_key(await settle(self.owner(request)), key)
+
+    def owner(self, request: Any) -> object:
+        """What the scope says; of an async one, to be awaited."""
         scope = self.rules.scope
-        owner = scope(request) if callable(scope) else scope
-        if type(owner) is not str:
-            owner = await settle(owner)
+        return scope(request) if callable(scope) else scope
+
+    def whole_key(self, owner: object, key: str) -> str:
         try:
             return key_for(owner, key)
         except KeyInvalid as exc:
@@ -88,8 +92,7 @@ class AsyncDesk:
             return request_digest(method, path, query, content_type, (whole,))
 
     def exchange(self, key: str, compared: bytes) -> AsyncExchange:
-        claim = self._runner.claim(key, Answer, compared)
-        return AsyncExchange(self.rules, claim, Handling(key, claim, compared, self._runner.policy.terms))
+        return AsyncExchange(self.rules, key, self._runner.claim(key, Answer, compared))
 
     async def close(self) -> None:
         if self._owned:

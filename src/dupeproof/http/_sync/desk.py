@@ -12,7 +12,7 @@ from dupeproof.guards._sync.runtime import IS_ASYNC, settle
 from dupeproof.http._sync.exchange import Exchange
 from dupeproof.http.answers import Answer, AnswerCodec
 from dupeproof.http.fingerprints import request_digest
-from dupeproof.http.handling import Handling, current
+from dupeproof.http.handling import current
 from dupeproof.http.keys import check_found, key_for, parse_key
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import GuardOptions, Options, Scope, make_rules, split_options
@@ -53,10 +53,14 @@ class Desk:
 
     def whose(self, key: str, request: Any) -> str:
         """The whole key, with the scope it belongs to. Raises `Refused`."""
+        return self.whole_key(settle(self.owner(request)), key)
+
+    def owner(self, request: Any) -> object:
+        """What the scope says; of an async one, to be awaited."""
         scope = self.rules.scope
-        owner = scope(request) if callable(scope) else scope
-        if type(owner) is not str:
-            owner = settle(owner)
+        return scope(request) if callable(scope) else scope
+
+    def whole_key(self, owner: object, key: str) -> str:
         try:
             return key_for(owner, key)
         except KeyInvalid as exc:
@@ -89,8 +93,7 @@ class Desk:
             return request_digest(method, path, query, content_type, (whole,))
 
     def exchange(self, key: str, compared: bytes) -> Exchange:
-        claim = self._runner.claim(key, Answer, compared)
-        return Exchange(self.rules, claim, Handling(key, claim, compared, self._runner.policy.terms))
+        return Exchange(self.rules, key, self._runner.claim(key, Answer, compared))
 
     def close(self) -> None:
         if self._owned:

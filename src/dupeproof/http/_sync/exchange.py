@@ -26,12 +26,14 @@ class AnsweredWithError(Exception):
 
 
 class Exchange:
-    __slots__ = ("_claim", "_rules", "handling", "settled")
+    __slots__ = ("_claim", "_key", "_rules", "handling", "settled")
+    handling: Handling
+    """There is one from when the handler is to run."""
 
-    def __init__(self, rules: Rules, claim: Claim, handling: Handling) -> None:
+    def __init__(self, rules: Rules, key: str, claim: Claim) -> None:
         self._rules = rules
+        self._key = key
         self._claim = claim
-        self.handling = handling
         self.settled = False
         """What becomes of the key is decided; what happens now is the handler's own affair."""
 
@@ -43,7 +45,7 @@ class Exchange:
         except _RAISED as exc:
             return self._refusal(exc)
         if claim.won:
-            self.handling.attempt = claim.attempt
+            self.handling = Handling(self._key, claim, claim.attempt)
             return None
         try:
             stored = claim.result

@@ -12,6 +12,8 @@ REFUSED = (*NOT_RUN, theirs.AskError, theirs.MovedError, theirs.NoScriptError)
 """The same, and where to go or what to send instead is known."""
 CONNECTION_LOST = (theirs.ConnectionError, theirs.ClusterError)
 """The command may or may not have been carried out; verbs that can be repeated are."""
+FAULTS = (theirs.RedisError, OSError)
+"""All that a link may raise."""
 
 _ADVICE: list[tuple[type[Exception] | tuple[type[Exception], ...], str]] = [
     (theirs.AuthenticationError, "refused the user name or password; check the credentials in the URL"),
@@ -38,10 +40,14 @@ class translated:  # noqa: N801 - used as a function; as a generator it would co
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if isinstance(exc, theirs.RedisError):
-            raise StoreUnavailable(f"Redis at {self._url} {_advice(exc)}", refused=_refused(exc)) from exc
-        if isinstance(exc, OSError):
-            raise StoreUnavailable(f"Redis at {self._url} cannot be reached: {type(exc).__name__}") from exc
+        if isinstance(exc, FAULTS):
+            raise unavailable(self._url, exc) from exc
+
+
+def unavailable(url: str, exc: Exception) -> StoreUnavailable:
+    if isinstance(exc, theirs.RedisError):
+        return StoreUnavailable(f"Redis at {url} {_advice(exc)}", refused=_refused(exc))
+    return StoreUnavailable(f"Redis at {url} cannot be reached: {type(exc).__name__}")
 
 
 def _refused(exc: Exception) -> bool:

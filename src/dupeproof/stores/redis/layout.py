@@ -1,7 +1,8 @@
 """The bytes Redis keeps: key names, records and marks. The Lua scripts read and write the same layout."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from dupeproof.core import outcomes
@@ -32,6 +33,9 @@ _PLAIN_MARK = b"1"
 _STATES = {b"r": State.RUNNING, b"d": State.DONE, b"f": State.FAILED, b"x": State.DEAD}
 _HEAD = struct.Struct(">cc8sI16sQB")
 _TAIL = struct.Struct(">QQB")
+_NO_FINGERPRINT = bytes(16)
+_BEFORE_TOKEN, _PAST_FINGERPRINT = 2, 30
+"""Of the head: state and hold come before the token, the attempt between it and the fingerprint."""
 _CLAIM = struct.Struct(">8s16sQQcI")
 _RELEASE = struct.Struct(">8sQc")
 _RENEW = struct.Struct(">8sQQ")
@@ -65,16 +69,23 @@ def claim_command(request: ClaimRequest) -> bytes:
     Not for a claim under hold: its record outlives any time to live, so the lease must be written into it, by the
     server's clock.
     """
-    terms = request.terms
-    value = (
-        _HEAD.pack(b"r", b"-", request.token, 1, request.fingerprint, NEVER, len(terms.namespace))
-        + terms.namespace.encode()
-        + _TAIL.pack(NEVER, terms.window, 0)
-    )
-    ttl = b"%d" % (terms.lease + terms.window)
+    terms, key = request.terms, request.key
+    before_token, after_fingerprint = _around_claims(terms.namespace, terms.lease, terms.window)
+    return b"*7\r\n$3\r\nSET\r\n$21\r\ndr{%c}%b%b%b\0\0\0\1%b%b" % (
+        TAGS[key[0] & 63], key, before_token, request.token, request.fingerprint or _NO_FINGERPRINT, after_fingerprint,
+    )  # fmt: skip
+
+
+@lru_cache(256)
+def _around_claims(namespace: str, lease: int, window: int) -> tuple[bytes, bytes]:
+    """What stands before the token and after the fingerprint, in every claim of a guard."""
+    named = namespace.encode()
+    value = _HEAD.pack(b"r", b"-", b"", 1, b"", NEVER, len(named)) + named + _TAIL.pack(NEVER, window, 0)
+    ttl = b"%d" % (lease + window)
     return (
-        b"*7\r\n$3\r\nSET\r\n$21\r\n%b\r\n$%d\r\n%b\r\n$2\r\nNX\r\n$3\r\nGET\r\n$2\r\nPX\r\n$%d\r\n%b\r\n"
-        % (record_key(request.key), len(value), value, len(ttl), ttl)
+        b"\r\n$%d\r\n%b" % (len(value), value[:_BEFORE_TOKEN]),
+        b"%b\r\n$2\r\nNX\r\n$3\r\nGET\r\n$2\r\nPX\r\n$%d\r\n%b\r\n"
+        % (value[_PAST_FINGERPRINT:], len(ttl), ttl),
     )
 
 
@@ -89,6 +100,11 @@ def claim_args(request: ClaimRequest) -> list[bytes]:
         terms.max_attempts,
     )
     return [head + _short(terms.namespace)]
+
+
+def finish_command(form: Callable[[list[bytes], list[bytes]], bytes], change: Finish) -> bytes:
+    """The call of the script that closes a claim, in the form of its digest or in full."""
+    return form([record_key(change.key)], finish_args(change))
 
 
 def finish_args(change: Finish) -> list[bytes]:
@@ -151,13 +167,14 @@ def outcome_at_once(raw: bytes | None, request: ClaimRequest) -> Outcome | None:
     """What SET … NX GET has decided; None where only the claim script can, because time or attempts come into it."""
     if raw is None:
         return outcomes.Won(1)
-    record = unpack(raw, NEVER, NEVER)
-    if request.fingerprint and record.fingerprint and request.fingerprint != record.fingerprint:
+    state, _, token, attempt, fingerprint, _, length = _HEAD.unpack_from(raw)
+    if request.fingerprint and fingerprint not in (request.fingerprint, _NO_FINGERPRINT):
         return outcomes.Mismatch()
-    if record.state is State.DONE:
-        return outcomes.Done(record.result, record.codec, record.attempt)
-    if record.state is State.DEAD:
-        return outcomes.Dead(record.attempt, record.token == request.token)
+    if state == b"d":
+        label, result = _label_and_result(raw, _HEAD.size + length)
+        return outcomes.Done(result, label, attempt)
+    if state == b"x":
+        return outcomes.Dead(attempt, token == request.token)
     return None
 
 
@@ -199,9 +216,8 @@ def unpack(raw: bytes, expires_at: int, now: int) -> Record:
     state, hold, token, attempt, fingerprint, created_at, length = _HEAD.unpack_from(raw)
     at = _HEAD.size + length
     namespace = raw[_HEAD.size : at].decode()
-    lease_until, window, length = _TAIL.unpack_from(raw, at)
-    at += _TAIL.size
-    label = raw[at : at + length].decode(errors="replace")
+    lease_until, window, _ = _TAIL.unpack_from(raw, at)
+    label, result = _label_and_result(raw, at)
     running = state == b"r"
     if running and not lease_until and expires_at:
         lease_until = expires_at - window
@@ -209,7 +225,7 @@ def unpack(raw: bytes, expires_at: int, now: int) -> Record:
         state=_STATES[state],
         token=token,
         attempt=attempt,
-        fingerprint=fingerprint if any(fingerprint) else b"",
+        fingerprint=b"" if fingerprint == _NO_FINGERPRINT else fingerprint,
         namespace=namespace,
         hold=hold == b"h",
         created_at=created_at,
@@ -218,8 +234,14 @@ def unpack(raw: bytes, expires_at: int, now: int) -> Record:
         expires_at=expires_at,
         codec=label if state == b"d" else "",
         error=label if state in (b"f", b"x") else "",
-        result=raw[at + length :],
+        result=result,
     )
+
+
+def _label_and_result(raw: bytes, tail: int) -> tuple[str, bytes]:
+    begin = tail + _TAIL.size
+    end = begin + raw[begin - 1]
+    return raw[begin:end].decode(errors="replace"), raw[end:]
 
 
 def _tail(window: int, label: str) -> bytes:

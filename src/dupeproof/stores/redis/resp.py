@@ -33,6 +33,12 @@ def pack_call(sha: bytes, keys: list[bytes], args: list[bytes]) -> bytes:
         return b"*5\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$1\r\n1\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
             sha, len(key), key, len(arg), arg,
         )  # fmt: skip
+    if len(keys) == 1 and len(args) == 3:
+        key, (first, second, third) = keys[0], args
+        return (
+            b"*7\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$1\r\n1\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n"
+            % (sha, len(key), key, len(first), first, len(second), second, len(third), third)
+        )
     return pack(b"EVALSHA", sha, b"%d" % len(keys), *keys, *args)
 
 

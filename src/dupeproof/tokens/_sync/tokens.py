@@ -72,7 +72,7 @@ class OneTimeTokens:
         [first] = self._used.mark([Mark(self._key(read), left + self._leeway)])
         self._tell(Kind.FRESH if first else Kind.SEEN, read)
         if not first:
-            raise TokenUsed("this token has been used before")
+            raise TokenUsed("this token has been used before", token_id=read.id.hex())
         return read.id.hex()
 
     def status(self, token: str) -> TokenStatus:

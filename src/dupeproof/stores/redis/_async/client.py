@@ -10,7 +10,7 @@ from redis.exceptions import AskError, MovedError, NoScriptError
 from dupeproof.stores._async.runtime import PerHome, gather, sleep
 from dupeproof.stores.redis._async.node import AsyncNode
 from dupeproof.stores.redis._async.topology import AsyncCluster, AsyncTopology, topology
-from dupeproof.stores.redis.faults import CONNECTION_LOST, NOT_RUN, REFUSED, translated
+from dupeproof.stores.redis.faults import CONNECTION_LOST, FAULTS, NOT_RUN, REFUSED, translated, unavailable
 from dupeproof.stores.redis.resp import pack
 from dupeproof.stores.redis.targets import Address, Target
 
@@ -26,6 +26,58 @@ class AsyncClient:
         self.target = target
         self._places = PerHome(lambda: topology(target), AsyncTopology.discard)
 
+    async def ask(
+        self,
+        command: bytes,
+        tag: int,
+        *,
+        repeat: bool = True,
+        in_full: Callable[[], bytes] | None = None,
+        deadline: float | None = None,
+    ) -> Any:
+        """The reply to one command. `in_full` gives it with the whole script in it."""
+        places = self._places.get()
+        if deadline is None:
+            deadline = time.monotonic() + self.target.timeout
+        patient = self.target.kind != "single"
+        asked: Address | None = None
+        tries = 0
+        try:
+            while True:
+                tries += 1
+                try:
+                    if asked is not None and isinstance(places, AsyncCluster):
+                        return await _ask_sent(places.node(asked), command)
+                    return await (places.known(tag) or await places.node_for(tag)).ask(command)
+                except NoScriptError:
+                    # Nothing was run: the server has forgotten its scripts, or never saw this one.
+                    if in_full is None:
+                        raise
+                    command, in_full = in_full(), None
+                except MovedError:
+                    asked = None
+                    if time.monotonic() > deadline:
+                        raise
+                    await places.refresh()
+                except AskError as exc:
+                    if time.monotonic() > deadline:
+                        raise
+                    asked = (exc.host, exc.port)
+                except NOT_RUN:
+                    if not patient or time.monotonic() > deadline:
+                        raise
+                    await sleep(_PAUSE)
+                    await places.refresh()
+                except CONNECTION_LOST:
+                    # A lone server gets one more try, for a connection that went stale; the others time to fail over.
+                    if not repeat or not (tries == 1 or patient) or time.monotonic() > deadline:
+                        raise
+                    if tries > 1:
+                        await sleep(_PAUSE)
+                    await places.refresh()
+        except FAULTS as exc:
+            raise unavailable(self.target.shown, exc) from exc
+
     async def send(
         self,
         commands: Sequence[bytes],
@@ -38,10 +90,11 @@ class AsyncClient:
 
         `in_full` gives the n-th command with the whole script in it, for a server that does not know its digest.
         """
+        if len(commands) == 1:
+            whole = None if in_full is None else partial(in_full, 0)
+            return [await self.ask(commands[0], tags[0], repeat=repeat, in_full=whole)]
         deadline = time.monotonic() + self.target.timeout
         with translated(self.target.shown):
-            if len(commands) == 1:
-                return [await self._one(commands[0], tags[0], deadline, repeat=repeat, in_full=in_full)]
             places = self._places.get()
             groups: dict[AsyncNode, Sequence[int]] = (
                 await _by_node(places, tags)
@@ -59,12 +112,12 @@ class AsyncClient:
                 for index, reply in zip(members, part, strict=True):
                     if isinstance(reply, REFUSED):
                         # Not run: on its own it finds its way.
-                        reply = await self._one(  # noqa: PLW2901 - the answer takes the place of the refusal
+                        reply = await self.ask(  # noqa: PLW2901 - the answer takes the place of the refusal
                             commands[index],
                             tags[index],
-                            deadline,
                             repeat=repeat,
-                            in_full=None if in_full is None else _shifted(in_full, index),
+                            in_full=None if in_full is None else partial(in_full, index),
+                            deadline=deadline,
                         )
                     elif isinstance(reply, Exception):
                         raise reply
@@ -87,52 +140,6 @@ class AsyncClient:
                 raise
             return [_LOST] * len(commands)
 
-    async def _one(
-        self,
-        command: bytes,
-        tag: int,
-        deadline: float,
-        *,
-        repeat: bool,
-        in_full: Callable[[int], bytes] | None,
-    ) -> Any:
-        places = self._places.get()
-        patient = self.target.kind != "single"
-        asked: Address | None = None
-        tries = 0
-        while True:
-            tries += 1
-            try:
-                if asked is not None and isinstance(places, AsyncCluster):
-                    return await _ask_sent(places.node(asked), command)
-                return await (await places.node_for(tag)).ask(command)
-            except NoScriptError:
-                # Nothing was run: the server has forgotten its scripts, or never saw this one.
-                if in_full is None:
-                    raise
-                command, in_full = in_full(0), None
-            except MovedError:
-                asked = None
-                if time.monotonic() > deadline:
-                    raise
-                await places.refresh()
-            except AskError as exc:
-                if time.monotonic() > deadline:
-                    raise
-                asked = (exc.host, exc.port)
-            except NOT_RUN:
-                if not patient or time.monotonic() > deadline:
-                    raise
-                await sleep(_PAUSE)
-                await places.refresh()
-            except CONNECTION_LOST:
-                # A lone server gets one more try, for a connection that went stale; the others time to fail over.
-                if not repeat or not (tries == 1 or patient) or time.monotonic() > deadline:
-                    raise
-                if tries > 1:
-                    await sleep(_PAUSE)
-                await places.refresh()
-
 
 _LOST = MovedError("0 lost:0")
 """Stands for a reply that never came, of a command that may be repeated."""
@@ -154,7 +161,3 @@ async def _ask_sent(node: AsyncNode, command: bytes) -> Any:
         finally:
             del reply
     return reply
-
-
-def _shifted(in_full: Callable[[int], bytes], by: int) -> Callable[[int], bytes]:
-    return lambda index: in_full(by + index)

@@ -8,6 +8,7 @@ all the coalescing Redis needs. A task that is cancelled leaves its answer to be
 import asyncio
 import socket
 from collections import deque
+from collections.abc import Awaitable
 from typing import Any, cast
 
 from redis import exceptions as theirs
@@ -79,14 +80,17 @@ class Link(asyncio.Protocol):
         try:
             while (reply := reader.gets()) is not False:
                 first = waiting[0]
-                if type(first) is _Batch:
+                if isinstance(first, _Batch):
                     first.replies.append(reply)
                     if len(first.replies) == first.count:
                         waiting.popleft()
                         _settle(first.future, first.replies)
                 else:
                     waiting.popleft()
-                    _settle(first, reply)  # type: ignore[arg-type]
+                    if isinstance(reply, Exception) or first.done():
+                        _settle(first, reply)
+                    else:
+                        first.set_result(reply)
         except (theirs.InvalidResponse, IndexError) as exc:
             self._fail(
                 theirs.ConnectionError(f"the server sent what was not asked for: {type(exc).__name__}")
@@ -189,23 +193,27 @@ class AsyncNode:
         self._link: Link | None = None
         self._connecting: asyncio.Task[Link] | None = None
 
-    async def ask(self, payload: bytes) -> Any:
+    def ask(self, payload: bytes) -> Awaitable[Any]:
         """The server's reply; its error, raised."""
         link = self._link
-        if link is None or link.lost:
-            link = await self._connected()
-        if link.is_full:
-            await link.room()
-        return await link.ask(payload)
+        if link is None or link.lost or link.is_full:
+            return self._ask_when_ready(payload)
+        return link.ask(payload)
+
+    async def _ask_when_ready(self, payload: bytes) -> Any:
+        return await (await self._ready()).ask(payload)
 
     async def ask_many(self, payload: bytes, count: int) -> list[Any]:
         """The replies to several commands; errors among them as values."""
+        return await (await self._ready()).ask_many(payload, count)
+
+    async def _ready(self) -> Link:
         link = self._link
         if link is None or link.lost:
             link = await self._connected()
         if link.is_full:
             await link.room()
-        return await link.ask_many(payload, count)
+        return link
 
     async def close(self) -> None:
         connecting, self._connecting = self._connecting, None

@@ -1,7 +1,8 @@
 """The store over Redis: one atomic step per verb and key, the server's clock, many ids per round trip."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from dupeproof.core.outcomes import Outcome
@@ -46,7 +47,7 @@ class AsyncRedisStore:
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         if len(requests) == 1 and not requests[0].terms.hold:  # nearly every one
             request = requests[0]
-            [reply] = await self._client.send([layout.claim_command(request)], [layout.tag(request.key)])
+            reply = await self._client.ask(layout.claim_command(request), layout.tag(request.key))
             decided = layout.outcome_at_once(reply, request)
             if decided is not None:
                 return [decided]
@@ -66,7 +67,10 @@ class AsyncRedisStore:
 
     async def finish(self, changes: Sequence[Finish]) -> list[bool]:
         if len(changes) == 1 and not changes[0].resolver:  # nearly every one
-            answers = await self._call_one(script("close"), changes[0], layout.finish_args)
+            change = changes[0]
+            command = layout.finish_command(script("close").call, change)
+            whole = partial(layout.finish_command, script("close").in_full, change)
+            answers = await self._client.ask(command, layout.tag(change.key), in_full=whole)
             return [answers[0] == 1]
         resolving = [change for change in changes if change.resolver]
         closed = iter(
@@ -185,7 +189,7 @@ class AsyncRedisStore:
             return []
         running = script(name)
         if len(items) == 1:
-            return await self._call_one(running, items[0], args, key_name, repeat=repeat)
+            return list(await self._call_one(running, items[0], args, key_name, repeat=repeat))
         groups: dict[int, list[int]] = {}
         for index, item in enumerate(items):
             tag = layout.tag(item.key) if self._is_cluster else ANYWHERE  # type: ignore[attr-defined]
@@ -209,7 +213,7 @@ class AsyncRedisStore:
                 answers[index] = answer
         return answers
 
-    async def _call_one(
+    def _call_one(
         self,
         running: Script,
         item: Any,
@@ -217,16 +221,14 @@ class AsyncRedisStore:
         key_name: Callable[[bytes], bytes] = layout.record_key,
         *,
         repeat: bool = True,
-    ) -> list[Any]:
-        part = ([key_name(item.key)], args(item))
-        answers: list[Any]
-        [answers] = await self._client.send(
-            [running.call(*part)],
-            [layout.tag(item.key)],
+    ) -> Awaitable[Any]:
+        names, values = [key_name(item.key)], args(item)
+        return self._client.ask(
+            running.call(names, values),
+            layout.tag(item.key),
             repeat=repeat,
-            in_full=lambda _: running.in_full(*part),
+            in_full=partial(running.in_full, names, values),
         )
-        return answers
 
     async def _pages(self, pattern: bytes) -> AsyncIterator[list[bytes]]:
         with translated(self._client.target.shown):

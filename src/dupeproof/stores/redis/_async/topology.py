@@ -23,6 +23,10 @@ _ASKED_IN_TURN = 4
 
 
 class AsyncTopology(Protocol):
+    def known(self, tag: int) -> AsyncNode | None:
+        """Where it lives, as far as that is known without asking; which is nearly always."""
+        ...
+
     async def node_for(self, tag: int) -> AsyncNode: ...
 
     async def refresh(self) -> None:
@@ -52,7 +56,10 @@ class AsyncAlone:
     def __init__(self, address: Address, link: LinkOptions) -> None:
         self._node = AsyncNode(address, link)
 
-    async def node_for(self, tag: int) -> AsyncNode:  # noqa: ARG002 - every tag lives here
+    def known(self, tag: int) -> AsyncNode:  # noqa: ARG002 - every tag lives here
+        return self._node
+
+    async def node_for(self, tag: int) -> AsyncNode:  # noqa: ARG002
         return self._node
 
     async def refresh(self) -> None:
@@ -81,7 +88,10 @@ class AsyncWatched:
         self._address: Address | None = None
         self._node: AsyncNode | None = None
 
-    async def node_for(self, tag: int) -> AsyncNode:  # noqa: ARG002 - every tag lives on the primary
+    def known(self, tag: int) -> AsyncNode | None:  # noqa: ARG002 - every tag lives on the primary
+        return self._node
+
+    async def node_for(self, tag: int) -> AsyncNode:  # noqa: ARG002
         if self._node is None:
             await self.refresh()
         assert self._node is not None
@@ -133,6 +143,9 @@ class AsyncCluster:
         self._asking = replace(link, timeout=link.timeout / _ASKED_IN_TURN)
         self._nodes: dict[Address, AsyncNode] = {}
         self._routes: dict[int, Address] = {}
+
+    def known(self, tag: int) -> AsyncNode | None:
+        return self.node(self._routes[tag]) if self._routes else None
 
     async def node_for(self, tag: int) -> AsyncNode:
         if not self._routes:

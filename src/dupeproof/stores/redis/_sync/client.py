@@ -11,7 +11,7 @@ from redis.exceptions import AskError, MovedError, NoScriptError
 from dupeproof.stores._sync.runtime import PerHome, gather, sleep
 from dupeproof.stores.redis._sync.node import Node
 from dupeproof.stores.redis._sync.topology import Cluster, Topology, topology
-from dupeproof.stores.redis.faults import CONNECTION_LOST, NOT_RUN, REFUSED, translated
+from dupeproof.stores.redis.faults import CONNECTION_LOST, FAULTS, NOT_RUN, REFUSED, translated, unavailable
 from dupeproof.stores.redis.resp import pack
 from dupeproof.stores.redis.targets import Address, Target
 
@@ -27,6 +27,58 @@ class Client:
         self.target = target
         self._places = PerHome(lambda: topology(target), Topology.discard)
 
+    def ask(
+        self,
+        command: bytes,
+        tag: int,
+        *,
+        repeat: bool = True,
+        in_full: Callable[[], bytes] | None = None,
+        deadline: float | None = None,
+    ) -> Any:
+        """The reply to one command. `in_full` gives it with the whole script in it."""
+        places = self._places.get()
+        if deadline is None:
+            deadline = time.monotonic() + self.target.timeout
+        patient = self.target.kind != "single"
+        asked: Address | None = None
+        tries = 0
+        try:
+            while True:
+                tries += 1
+                try:
+                    if asked is not None and isinstance(places, Cluster):
+                        return _ask_sent(places.node(asked), command)
+                    return (places.known(tag) or places.node_for(tag)).ask(command)
+                except NoScriptError:
+                    # Nothing was run: the server has forgotten its scripts, or never saw this one.
+                    if in_full is None:
+                        raise
+                    command, in_full = in_full(), None
+                except MovedError:
+                    asked = None
+                    if time.monotonic() > deadline:
+                        raise
+                    places.refresh()
+                except AskError as exc:
+                    if time.monotonic() > deadline:
+                        raise
+                    asked = (exc.host, exc.port)
+                except NOT_RUN:
+                    if not patient or time.monotonic() > deadline:
+                        raise
+                    sleep(_PAUSE)
+                    places.refresh()
+                except CONNECTION_LOST:
+                    # A lone server gets one more try, for a connection that went stale; the others time to fail over.
+                    if not repeat or not (tries == 1 or patient) or time.monotonic() > deadline:
+                        raise
+                    if tries > 1:
+                        sleep(_PAUSE)
+                    places.refresh()
+        except FAULTS as exc:
+            raise unavailable(self.target.shown, exc) from exc
+
     def send(
         self,
         commands: Sequence[bytes],
@@ -39,10 +91,11 @@ class Client:
 
         `in_full` gives the n-th command with the whole script in it, for a server that does not know its digest.
         """
+        if len(commands) == 1:
+            whole = None if in_full is None else partial(in_full, 0)
+            return [self.ask(commands[0], tags[0], repeat=repeat, in_full=whole)]
         deadline = time.monotonic() + self.target.timeout
         with translated(self.target.shown):
-            if len(commands) == 1:
-                return [self._one(commands[0], tags[0], deadline, repeat=repeat, in_full=in_full)]
             places = self._places.get()
             groups: dict[Node, Sequence[int]] = (
                 _by_node(places, tags)
@@ -60,12 +113,12 @@ class Client:
                 for index, reply in zip(members, part, strict=True):
                     if isinstance(reply, REFUSED):
                         # Not run: on its own it finds its way.
-                        reply = self._one(  # noqa: PLW2901 - the answer takes the place of the refusal
+                        reply = self.ask(  # noqa: PLW2901 - the answer takes the place of the refusal
                             commands[index],
                             tags[index],
-                            deadline,
                             repeat=repeat,
-                            in_full=None if in_full is None else _shifted(in_full, index),
+                            in_full=None if in_full is None else partial(in_full, index),
+                            deadline=deadline,
                         )
                     elif isinstance(reply, Exception):
                         raise reply
@@ -88,52 +141,6 @@ class Client:
                 raise
             return [_LOST] * len(commands)
 
-    def _one(
-        self,
-        command: bytes,
-        tag: int,
-        deadline: float,
-        *,
-        repeat: bool,
-        in_full: Callable[[int], bytes] | None,
-    ) -> Any:
-        places = self._places.get()
-        patient = self.target.kind != "single"
-        asked: Address | None = None
-        tries = 0
-        while True:
-            tries += 1
-            try:
-                if asked is not None and isinstance(places, Cluster):
-                    return _ask_sent(places.node(asked), command)
-                return (places.node_for(tag)).ask(command)
-            except NoScriptError:
-                # Nothing was run: the server has forgotten its scripts, or never saw this one.
-                if in_full is None:
-                    raise
-                command, in_full = in_full(0), None
-            except MovedError:
-                asked = None
-                if time.monotonic() > deadline:
-                    raise
-                places.refresh()
-            except AskError as exc:
-                if time.monotonic() > deadline:
-                    raise
-                asked = (exc.host, exc.port)
-            except NOT_RUN:
-                if not patient or time.monotonic() > deadline:
-                    raise
-                sleep(_PAUSE)
-                places.refresh()
-            except CONNECTION_LOST:
-                # A lone server gets one more try, for a connection that went stale; the others time to fail over.
-                if not repeat or not (tries == 1 or patient) or time.monotonic() > deadline:
-                    raise
-                if tries > 1:
-                    sleep(_PAUSE)
-                places.refresh()
-
 
 _LOST = MovedError("0 lost:0")
 """Stands for a reply that never came, of a command that may be repeated."""
@@ -155,7 +162,3 @@ def _ask_sent(node: Node, command: bytes) -> Any:
         finally:
             del reply
     return reply
-
-
-def _shifted(in_full: Callable[[int], bytes], by: int) -> Callable[[int], bytes]:
-    return lambda index: in_full(by + index)

@@ -3,6 +3,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from dupeproof.core.outcomes import Outcome
@@ -47,7 +48,7 @@ class RedisStore:
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         if len(requests) == 1 and not requests[0].terms.hold:  # nearly every one
             request = requests[0]
-            [reply] = self._client.send([layout.claim_command(request)], [layout.tag(request.key)])
+            reply = self._client.ask(layout.claim_command(request), layout.tag(request.key))
             decided = layout.outcome_at_once(reply, request)
             if decided is not None:
                 return [decided]
@@ -67,7 +68,10 @@ class RedisStore:
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
         if len(changes) == 1 and not changes[0].resolver:  # nearly every one
-            answers = self._call_one(script("close"), changes[0], layout.finish_args)
+            change = changes[0]
+            command = layout.finish_command(script("close").call, change)
+            whole = partial(layout.finish_command, script("close").in_full, change)
+            answers = self._client.ask(command, layout.tag(change.key), in_full=whole)
             return [answers[0] == 1]
         resolving = [change for change in changes if change.resolver]
         closed = iter(
@@ -182,7 +186,7 @@ class RedisStore:
             return []
         running = script(name)
         if len(items) == 1:
-            return self._call_one(running, items[0], args, key_name, repeat=repeat)
+            return list(self._call_one(running, items[0], args, key_name, repeat=repeat))
         groups: dict[int, list[int]] = {}
         for index, item in enumerate(items):
             tag = layout.tag(item.key) if self._is_cluster else ANYWHERE  # type: ignore[attr-defined]
@@ -214,16 +218,14 @@ class RedisStore:
         key_name: Callable[[bytes], bytes] = layout.record_key,
         *,
         repeat: bool = True,
-    ) -> list[Any]:
-        part = ([key_name(item.key)], args(item))
-        answers: list[Any]
-        [answers] = self._client.send(
-            [running.call(*part)],
-            [layout.tag(item.key)],
+    ) -> Any:
+        names, values = [key_name(item.key)], args(item)
+        return self._client.ask(
+            running.call(names, values),
+            layout.tag(item.key),
             repeat=repeat,
-            in_full=lambda _: running.in_full(*part),
+            in_full=partial(running.in_full, names, values),
         )
-        return answers
 
     def _pages(self, pattern: bytes) -> Iterator[list[bytes]]:
         with translated(self._client.target.shown):

@@ -24,6 +24,10 @@ _ASKED_IN_TURN = 4
 
 
 class Topology(Protocol):
+    def known(self, tag: int) -> Node | None:
+        """Where it lives, as far as that is known without asking; which is nearly always."""
+        ...
+
     def node_for(self, tag: int) -> Node: ...
 
     def refresh(self) -> None:
@@ -53,7 +57,10 @@ class Alone:
     def __init__(self, address: Address, link: LinkOptions) -> None:
         self._node = Node(address, link)
 
-    def node_for(self, tag: int) -> Node:  # noqa: ARG002 - every tag lives here
+    def known(self, tag: int) -> Node:  # noqa: ARG002 - every tag lives here
+        return self._node
+
+    def node_for(self, tag: int) -> Node:  # noqa: ARG002
         return self._node
 
     def refresh(self) -> None:
@@ -82,7 +89,10 @@ class Watched:
         self._address: Address | None = None
         self._node: Node | None = None
 
-    def node_for(self, tag: int) -> Node:  # noqa: ARG002 - every tag lives on the primary
+    def known(self, tag: int) -> Node | None:  # noqa: ARG002 - every tag lives on the primary
+        return self._node
+
+    def node_for(self, tag: int) -> Node:  # noqa: ARG002
         if self._node is None:
             self.refresh()
         assert self._node is not None
@@ -134,6 +144,9 @@ class Cluster:
         self._asking = replace(link, timeout=link.timeout / _ASKED_IN_TURN)
         self._nodes: dict[Address, Node] = {}
         self._routes: dict[int, Address] = {}
+
+    def known(self, tag: int) -> Node | None:
+        return self.node(self._routes[tag]) if self._routes else None
 
     def node_for(self, tag: int) -> Node:
         if not self._routes:

@@ -14,6 +14,7 @@ class Tab:
         self._socket = socket
         self._count = 0
         self._loads = 0
+        self._shown = ""
         self.complaints = []
         for domain in ("Page", "Runtime", "Log"):
             self.do(f"{domain}.enable")
@@ -33,6 +34,8 @@ class Tab:
         happened, about = message.get("method"), message.get("params", {})
         if happened == "Page.loadEventFired":
             self._loads += 1
+        elif happened == "Page.frameNavigated" and "parentId" not in about["frame"]:
+            self._shown = about["frame"]["url"]
         elif happened in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening"):
             self.complaints.append(about)
         elif happened == "Runtime.consoleAPICalled" and about["type"] in COMPLAINTS:
@@ -57,23 +60,48 @@ class Tab:
 
     def click(self, selector):
         """With the mouse, where a person would see it, and wait for the page it leads to."""
-        place = self.ask(
-            f"(() => {{ const it = document.querySelector({json.dumps(selector)}); it.scrollIntoView({{block: 'center'}});"
-            " const box = it.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
-        )
         before = self._loads
-        for kind in ("mousePressed", "mouseReleased"):
-            self.do(
-                "Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1
-            )
+        self.press(self.place(selector))
         self._loaded(before)
+
+    def place(self, selector):
+        """Of its middle, brought into sight."""
+        return self.ask(
+            f"(() => {{ const it = document.querySelector({json.dumps(selector)}); it.scrollIntoView({{block: 'center'}});"
+            " const box = it.getBoundingClientRect(); return {x: box.x + box.width / 2, y: box.y + box.height / 2}; })()"
+        )
+
+    def press(self, place, count=1):
+        """Wait for nothing. A count of 2 is the second half of a double click."""
+        for kind in ("mousePressed", "mouseReleased"):
+            self.do("Input.dispatchMouseEvent", type=kind, **place, button="left", clickCount=count)
+
+    def back(self):
+        """Wherever the browser keeps the page before: it may show it without loading it."""
+        history = self.do("Page.getNavigationHistory")
+        before = history["entries"][history["currentIndex"] - 1]
+        self.do("Page.navigateToHistoryEntry", entryId=before["id"])
+        while self._shown != before["url"]:
+            self._hear()
 
     def type(self, selector, text):
         self.ask(f"document.querySelector({json.dumps(selector)}).select()")
         self.do("Input.insertText", text=text)
 
     def text(self):
-        return self.ask("document.body.innerText")
+        """Empty while a page is only coming."""
+        return self.ask("document.body?.innerText ?? ''")
+
+    def until_it_says(self, text):
+        """Through however many pages it takes."""
+        while True:
+            before = self._loads
+            if text in self.text():
+                return
+            self._loaded(before)
+
+    def without_scripts(self):
+        self.do("Emulation.setScriptExecutionDisabled", value=True)
 
     def wait_for(self, expression):
         self.ask(
