@@ -17,7 +17,7 @@ DEMO := $(VENV)/.demo-$(FOUND)
 BENCH := $(VENV)/.bench-$(FOUND)
 DOCS := $(VENV)/.docs-$(FOUND)
 
-.PHONY: help demo test test-fast storm torture figures overhead lint types bench docs constraints clean
+.PHONY: help demo test test-fast storm torture figures overhead metrics lint types bench docs constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make torture      100,000 messages through RabbitMQ and Kafka, 20,000 through Redis and NATS, with 100 kills each"
 	@echo "make figures      what marking costs, also while a million expired marks are purged; three minutes"
 	@echo "make overhead     what the HTTP middleware costs, beside the bare app and another library"
+	@echo "make metrics      what counting costs a guarded call in memory, where nothing hides it"
 	@echo "make lint         style, import layers, generated files"
 	@echo "make types        mypy"
 	@echo "make bench        the measurements, beside other libraries; in a minute: ARGS=--quick"
@@ -68,6 +69,9 @@ figures: $(DEV)
 
 overhead: $(DEV) $(BENCH)
 	@$(BIN)/python tests/http/overhead.py $(ARGS)
+
+metrics: $(DEV)
+	@$(BIN)/python -m pytest tests/metrics/test_metrics_cost.py -q -rP $(ARGS)
 
 lint: $(DEV)
 	@$(BIN)/ruff check

@@ -68,7 +68,8 @@ def _pass(store: Purgeable, batch: int, *, as_json: bool) -> None:
 def _serve(store: Purgeable, every: str, batch: int, *, as_json: bool) -> None:
     def tell(event: Event) -> None:
         if as_json:
-            say_json({"event": event.kind, "count": event.count, "seconds": event.seconds})
+            facts = {"event": event.kind, "count": event.count, "seconds": event.seconds, "lag": event.lag}
+            say_json(facts)
         elif event.kind is Kind.PURGED:
             say(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} removed {event.count:,} in {event.seconds:.2f} s")
 
