@@ -10,6 +10,7 @@ from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.doctor.common import judge_windows
 from dupeproof.doctor.findings import Finding, Report, Severity
 from dupeproof.errors import ConfigError
+from dupeproof.stores.opening import tiers_of
 from dupeproof.stores.urls import StoreURL, parse_url
 
 _ORDER = list(Severity)
@@ -23,9 +24,8 @@ def examine(url: str, *, window: Duration | None = None, redelivery: Duration | 
     """
     windows = {} if window is None else {"your code": milliseconds(window, name="window")}
     limit = None if redelivery is None else milliseconds(redelivery, name="redelivery")
-    first, _, second = url.partition("+")
-    if second.startswith(("postgresql://", "postgres://", "sqlite://")) and "://" in first:
-        fast, durable = (examine(part, window=window, redelivery=redelivery) for part in (first, second))
+    if tiers := tiers_of(url):
+        fast, durable = (examine(tier, window=window, redelivery=redelivery) for tier in tiers)
         kept = [each for each in fast.findings if each.code not in _FAST_TIER_MAY]
         return Report(
             store=f"{fast.store}+{durable.store}",

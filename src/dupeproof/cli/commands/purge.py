@@ -14,6 +14,7 @@ from dupeproof.cli.output import err, say, say_json, size
 from dupeproof.cli.target import AsJson, Url, chosen, existing
 from dupeproof.core.events import Event, Kind
 from dupeproof.core.protocols import Purgeable
+from dupeproof.core.wording import counted
 from dupeproof.stores._sync.cleaning import open_purgeable
 
 
@@ -59,7 +60,7 @@ def _pass(store: Purgeable, batch: int, *, as_json: bool) -> None:
     if as_json:
         say_json(facts)
         return
-    text = f"removed {report.removed:,} in {report.batches:,} batches and {report.seconds:.2f} s"
+    text = f"removed {report.removed:,} in {counted(report.batches, 'batch', 'batches')} and {report.seconds:.2f} s"
     if left is not None and left.bytes is not None:
         text += f"; the store now has {size(left.bytes)}"
     say(text)
