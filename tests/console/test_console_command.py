@@ -1,5 +1,6 @@
 """`dupeproof console`: on this machine only, until it is told to end."""
 
+import json
 import os
 import re
 import signal
@@ -64,3 +65,13 @@ def test_wrong_use_is_told_so_without_a_secret(arguments, text, capsys):
     said = capsys.readouterr().err
     assert text in said
     assert "hunter2" not in said
+
+
+def test_programs_are_told_the_address_in_json(url):
+    with start(url, "--port", "0", "--json") as running:
+        address = json.loads(running.stdout.readline())["url"]
+        with urlopen(address, timeout=10) as answer:
+            assert answer.status == 200
+        running.send_signal(signal.SIGINT)
+        rest, _ = running.communicate(timeout=20)
+    assert rest == ""

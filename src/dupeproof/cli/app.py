@@ -134,16 +134,15 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = app(args=list(arguments), prog_name="dupeproof", standalone_mode=False)
     except NotFound as exc:
-        complain(str(exc))
-        return 1
+        text, code = str(exc), 1
     except DupeproofError as exc:
-        complain(str(exc))
-        return 2
+        text, code = str(exc), 2
     except typer.Abort:
         return 130
     except _CLICK_ERROR as exc:
         # Not what click would print: that quotes arguments whole, and a URL may hold a password.
-        text = str(getattr(exc, "format_message", exc.__str__)())
-        complain(without_secrets(text) or "See dupeproof --help")
-        return 2
-    return code if isinstance(code, int) else 0
+        text, code = str(getattr(exc, "format_message", exc.__str__)()), 2
+    else:
+        return code if isinstance(code, int) else 0
+    complain(without_secrets(text) or "See dupeproof --help", as_json="--json" in arguments)
+    return code
