@@ -43,6 +43,7 @@ Namespace = Annotated[
         envvar=settings.NAMESPACE_VARIABLE,
     ),
 ]
+UNKNOWN = "nothing is known of this key in namespace {}; of a decorated function give the whole key, as its key_for does"
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 

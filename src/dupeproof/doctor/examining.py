@@ -10,7 +10,7 @@ from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.doctor.common import judge_windows
 from dupeproof.doctor.findings import Finding, Report, Severity
 from dupeproof.errors import ConfigError
-from dupeproof.stores.opening import tiers_of
+from dupeproof.stores.opening import open_store, tiers_of
 from dupeproof.stores.urls import StoreURL, parse_url
 
 _ORDER = list(Severity)
@@ -32,6 +32,7 @@ def examine(url: str, *, window: Duration | None = None, redelivery: Duration | 
             facts={f"fast {name}": value for name, value in fast.facts.items()} | durable.facts,
             findings=_sorted([*kept, *durable.findings]),
         )
+    open_store(url).close()  # connects to nothing, and tells of a wrong URL or a missing driver as everywhere
     parsed = parse_url(url)
     facts, more, found = _looked(parsed)
     findings = [*found, *judge_windows(windows | more, limit)]
