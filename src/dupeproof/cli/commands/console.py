@@ -67,7 +67,9 @@ def console(
         address = f"http://{_HOST}:{listening.getsockname()[1]}/"
         report(address, {"url": address}, as_json=as_json)
         # No access log: it would hold nothing that the audit does not.
-        config = uvicorn.Config(app, access_log=False, log_level="warning", server_header=False)
+        config = uvicorn.Config(
+            app, access_log=False, log_level="warning", server_header=False, proxy_headers=False
+        )
         try:
             uvicorn.Server(config).run(sockets=[listening])
         except KeyboardInterrupt:
