@@ -4,6 +4,7 @@
 PYTHON ?= python3
 ARGS ?=
 JOBS ?= 3
+VERSIONS ?= 3.12 3.13
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,8 +17,9 @@ DEV := $(VENV)/.dev-$(FOUND)
 DEMO := $(VENV)/.demo-$(FOUND)
 BENCH := $(VENV)/.bench-$(FOUND)
 DOCS := $(VENV)/.docs-$(FOUND)
+AUDIT := $(VENV)/.audit-$(FOUND)
 
-.PHONY: help demo test test-fast storm torture figures overhead lint types bench docs constraints clean
+.PHONY: help demo test test-fast storm torture figures weigh overhead metrics lint types bench docs audit versions constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,11 +29,15 @@ help:
 	@echo "make storm        20,000 messages through four relays that are killed again and again"
 	@echo "make torture      100,000 messages through RabbitMQ and Kafka, 20,000 through Redis and NATS, with 100 kills each"
 	@echo "make figures      what marking costs, also while a million expired marks are purged; three minutes"
+	@echo "make weigh        what a million ids take on Redis and PostgreSQL, beside what is planned; twenty minutes"
 	@echo "make overhead     what the HTTP middleware costs, beside the bare app and another library"
+	@echo "make metrics      what counting costs a guarded call in memory, where nothing hides it"
 	@echo "make lint         style, import layers, generated files"
 	@echo "make types        mypy"
 	@echo "make bench        the measurements, beside other libraries; in a minute: ARGS=--quick"
 	@echo "make docs         the documentation, into site/; to look at it while writing: ARGS=serve"
+	@echo "make audit        known vulnerabilities of what is pinned; needs the database of pip-audit"
+	@echo "make versions     what needs no server, and the stores on real ones, on other Pythons: VERSIONS='3.12 3.13'"
 	@echo "make constraints  choose the pinned versions anew"
 	@echo "make clean        remove what make made"
 	@echo
@@ -66,8 +72,14 @@ figures: $(DEV)
 	@INBOX_EXPIRED=1000000 INBOX_SECONDS=3 INBOX_MARKED=1000 INBOX_ROUNDS=7 \
 	  $(BIN)/python -m pytest tests/inbox/test_inbox_figures.py -q -rP $(ARGS)
 
+weigh: $(DEV)
+	@PLAN_IDS=1000000 $(BIN)/python -m pytest tests/plan -k takes_what_is_planned -q -rP --timeout 1800 $(ARGS)
+
 overhead: $(DEV) $(BENCH)
 	@$(BIN)/python tests/http/overhead.py $(ARGS)
+
+metrics: $(DEV)
+	@$(BIN)/python -m pytest tests/metrics/test_metrics_cost.py -q -rP $(ARGS)
 
 lint: $(DEV)
 	@$(BIN)/ruff check
@@ -79,11 +91,23 @@ lint: $(DEV)
 types: $(DEV)
 	@$(BIN)/mypy
 
+# Strictly: where its database cannot be reached pip-audit would skip everything, and call that clean.
+audit: $(AUDIT)
+	@$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt $(ARGS)
+
+# An environment for each version, beside the usual one; what needs no server, and the stores on real ones.
+versions:
+	@for version in $(VERSIONS); do \
+	  echo "== Python $$version"; \
+	  $(MAKE) --no-print-directory test-fast PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+	  $(MAKE) --no-print-directory test PYTHON=python$$version VENV=.venv-$$version ARGS=tests/stores JOBS=2 || exit 1; \
+	done
+
 constraints: $(BASE)
 	@$(BIN)/python tools/pin.py
 
 clean:
-	@rm -rf $(VENV) build dist out site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) .venv-3.* build dist out site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 $(BASE): constraints.txt
@@ -114,4 +138,8 @@ $(BENCH): $(BASE) pyproject.toml constraints.txt
 $(DOCS): $(BASE) pyproject.toml constraints.txt
 	@echo "Installing dupeproof and what makes its documentation into $(VENV)"
 	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable '.[all]' --group docs
+	@touch $@
+
+$(AUDIT): $(BASE) pyproject.toml constraints.txt
+	@$(PIP) --constraint constraints.txt --group audit
 	@touch $@

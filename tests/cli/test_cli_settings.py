@@ -1,5 +1,6 @@
 """What is typed wins over the environment, and that over the file; mistakes in the file are errors that say what to do."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +104,9 @@ SAFE = [
     *([name, url, "k-1"] for url in (REDIS, POSTGRES) for name in ("show", "forget", "resolve")),
     *(["plan", "--rate", "5/s", "--measure", url] for url in (REDIS, POSTGRES)),
     ["doctor", f"{REDIS}+{POSTGRES}"],
+    *([name, "postgresql://127.0.0.1:1/shop?timeout=1s&password=a@secret"] for name in ("doctor", "stats")),
+    *([name, "host=127.0.0.1 port=1 password=secret"] for name in ("doctor", "stats", "purge")),
+    ["relay", "--source", "sqlite:///none.db", "--to", "nats://secret@127.0.0.1:1"],
     ["schema", POSTGRES, "--apply"],
     ["windows", "list", POSTGRES],
     ["windows", "set", POSTGRES, "billing", "4h"],
@@ -124,18 +128,34 @@ def test_no_command_shows_a_password(dupeproof, words):
     assert "secret" not in ran.out + ran.err
 
 
+@pytest.mark.parametrize("words", SAFE, ids=" ".join)
+def test_errors_are_json_where_that_was_asked_for(dupeproof, words):
+    ran = dupeproof(*words, "--json")
+    found = [json.loads(line) for line in ran.out.splitlines()]
+    assert ran.code in (0, 2)
+    assert ran.code == 0 or found[-1]["error"] in " ".join(ran.err.split())
+    assert "secret" not in ran.out + ran.err
+
+
+def test_what_is_not_there_is_told_in_json_too(dupeproof):
+    url = stored("a")
+    ran = dupeproof("show", url, "nobody", "--json")
+    assert (ran.code, "nothing is known" in ran.json["error"]) == (1, True)
+    ran = dupeproof("outbox", "retry", url, "nobody", "--json")
+    assert (ran.code, ran.json) == (1, {"put_back": [], "missing": ["nobody"]})
+    assert "not dead: nobody" in ran.err
+
+
 def commands(group=None, words=()):
     for name, command in (group or get_command(app)).commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, (*words, name))
-        elif name != "console":  # answers in pages
+        else:
             yield pytest.param(command, id=" ".join((*words, name)))
 
 
 @pytest.mark.parametrize("command", list(commands()))
-def test_every_command_but_the_page_can_answer_in_json(command):
-    if command.name == "console":
-        return  # it answers a browser
+def test_every_command_can_answer_in_json(command):
     assert "--json" in {option for parameter in command.params for option in parameter.opts}
 
 

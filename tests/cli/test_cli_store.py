@@ -35,7 +35,7 @@ def test_purge_makes_one_pass_and_tells_what_went(dupeproof, url):
     expired(url, 25).close()
     facts = dupeproof("purge", url, "--batch", 10, "--json").json
     assert (facts["removed"], facts["batches"], facts["complete"], facts["expired"]) == (25, 3, True, 0)
-    assert dupeproof("purge", url).out.startswith("removed 0 in 1 batches")
+    assert dupeproof("purge", url).out.startswith("removed 0 in 1 batch and")
 
 
 def test_purge_refuses_what_is_no_batch_and_no_duration(dupeproof, url):

@@ -7,6 +7,7 @@ import pytest
 from console_data import EVIL, TOKEN
 
 from dupeproof import AsyncOnce
+from dupeproof.console import ConsoleApp
 from dupeproof.keys.names import key_digest
 from dupeproof.outbox.sources import open_source
 
@@ -174,3 +175,56 @@ async def test_every_answer_forbids_scripts_of_others_frames_and_copies(visit):
         assert "unsafe" not in policy
         assert "frame-ancestors 'none'" in policy
         assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "[::1"},
+        {"Host": ""},
+        {"Origin": "http://["},
+        {"Host": "", "Origin": ""},
+        {"Host": "127.0.0.1:x"},
+    ],
+)
+async def test_headers_that_cannot_be_read_are_refused_and_not_a_fault(visit, url, headers):
+    visitor = visit(hosts=("127.0.0.1",))
+    await visitor.sign_in()
+    sent = {"Origin": "http://127.0.0.1"} | headers
+    answer = await visitor.client.post("/keys/confirm", data=FORGET, headers=sent)
+    assert answer.status_code == 403
+    anywhere = visit()
+    await anywhere.sign_in()
+    answer = await anywhere.client.post("/keys/confirm", data=FORGET, headers=sent)
+    assert answer.status_code == 403
+
+
+async def test_bytes_that_are_no_text_are_not_another_key(visit, url):
+    async with AsyncOnce(url) as once:
+        await once.seen("\ufffd")
+    answer = await visit().client.post(
+        "/keys",
+        content=b"namespace=default&key=%FF",
+        headers={"Origin": "http://127.0.0.1", "Content-Type": "application/x-www-form-urlencoded"},
+    )
+    assert (answer.status_code, "not a form" in answer.text) == (400, True)
+
+
+async def test_an_id_with_a_line_break_writes_one_line_of_the_audit(visit, caplog):
+    caplog.set_level(logging.INFO, "dupeproof.audit")
+    visitor = visit()
+    await visitor.sign_in()
+    asked = await visitor.asked("/outbox/confirm", id="x\n127.0.0.1: forget all: done", action="drop")
+    await visitor.post("/outbox/change", **asked)
+    lines = [record.getMessage() for record in caplog.records if " drop " in record.getMessage()]
+    assert len(lines) == 2
+    assert all("\n" not in line and "x\\n127" in line for line in lines)
+
+
+async def test_where_there_is_no_outbox_its_messages_cannot_be_changed(visit):
+    visitor = visit(ConsoleApp("memory://no-outbox", token=TOKEN))
+    await visitor.sign_in()
+    for path in ("/outbox/confirm", "/outbox/change"):
+        answer = await visitor.post(path, id="x", action="drop", confirmation="x")
+        assert (answer.status_code, "no outbox here" in answer.text) == (400, True)
+    assert "drop" not in (await visitor.get("/audit")).text

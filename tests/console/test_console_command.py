@@ -1,5 +1,6 @@
 """`dupeproof console`: on this machine only, until it is told to end."""
 
+import json
 import os
 import re
 import signal
@@ -32,7 +33,9 @@ def test_it_serves_on_the_loopback_and_writes_the_audit_to_standard_error(url, e
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
         with urlopen(address, timeout=10) as answer:
             assert "Sign in to change" in answer.read().decode()
-        wrong = Request(f"{address}sign-in", data=b"token=wrong", headers={"Origin": address.rstrip("/")})
+        # Whoever is here is believed to be a proxy by uvicorn, and could write another address into the audit.
+        forged = {"Origin": address.rstrip("/"), "X-Forwarded-For": "203.0.113.9"}
+        wrong = Request(f"{address}sign-in", data=b"token=wrong", headers=forged)
         with pytest.raises(HTTPError, match="403"):
             urlopen(wrong, timeout=10)
         with pytest.raises(HTTPError, match="403"):
@@ -64,3 +67,13 @@ def test_wrong_use_is_told_so_without_a_secret(arguments, text, capsys):
     said = capsys.readouterr().err
     assert text in said
     assert "hunter2" not in said
+
+
+def test_programs_are_told_the_address_in_json(url):
+    with start(url, "--port", "0", "--json") as running:
+        address = json.loads(running.stdout.readline())["url"]
+        with urlopen(address, timeout=10) as answer:
+            assert answer.status == 200
+        running.send_signal(signal.SIGINT)
+        rest, _ = running.communicate(timeout=20)
+    assert rest == ""

@@ -35,7 +35,7 @@ async def test_the_overview_counts_what_the_store_holds_and_tells_what_the_docto
         "inbox": 3,
     }.items():
         assert f"<dt>{title}</dt><dd>{count}</dd>" in text
-    assert "messages of the outbox are dead" in text  # one of the doctor's findings
+    assert "1 message of the outbox is dead" in text  # one of the doctor's findings
     assert "Nobody tells this console what arrives" in text
 
 

@@ -25,7 +25,7 @@ def samples():
     registry = CollectorRegistry()
     listener = PrometheusListener(registry)
     for kind in Kind:
-        listener(Event(kind=kind, namespace="n", name="claim", seconds=0.1))
+        listener(Event(kind=kind, namespace="n", name="claim", seconds=0.1, lag=0.1))
     found = {}
     for metric in registry.collect():
         for sample in metric.samples:

@@ -43,6 +43,7 @@ def test_a_redis_that_is_set_up_right_is_left_alone(own_redis):
         ({"appendonly": "no", "save": ""}, "no-persistence", Severity.ERROR),
         ({"appendonly": "no", "save": "60 1"}, "snapshots-only", Severity.WARNING),
         ({"appendfsync": "everysec"}, "fsync", Severity.NOTE),
+        ({"appendfsync": "no"}, "fsync", Severity.WARNING),
         ({"maxmemory": "1mb"}, "memory-full", Severity.WARNING),
     ],
 )
@@ -57,6 +58,11 @@ def test_replicas_that_nobody_waits_for_are_found(own_redis):
     while codes(primary.url) != {"replicas-unasked": Severity.WARNING}:
         assert time.monotonic() < give_up
         time.sleep(0.1)
+    [finding] = examine(primary.url).findings
+    assert finding.what.startswith("1 replica is connected")
+    _ask(primary.url, pack(b"ACL", b"SETUSER", b"app", b"on", b">pw", b"~*", b"+@all", b"-config"))
+    blind = examine(primary.url.replace("redis://", "redis://app:pw@"))
+    assert [each.code for each in blind.findings] == ["config-hidden"], "nobody knows what is set"
     _ask(primary.url, pack(b"CONFIG", b"SET", b"min-replicas-to-write", b"1"))
     assert codes(primary.url) == {}
 
@@ -173,6 +179,35 @@ def test_a_long_transaction_is_found(postgres_in_order, monkeypatch):
     assert codes(postgres_in_order) == {}
 
 
+def test_a_transaction_that_has_written_and_sleeps_is_found(postgres_in_order, monkeypatch):
+    monkeypatch.setattr(postgres, "_LONG_TRANSACTION", 0.3)
+    with psycopg.connect(postgres_in_order) as idle:
+        idle.execute("CREATE TABLE mine (a int)")
+        time.sleep(0.5)
+        assert codes(postgres_in_order) == {"long-transaction": Severity.WARNING}
+    assert codes(postgres_in_order) == {}
+
+
+def test_a_long_transaction_of_another_database_is_no_matter(
+    postgres_in_order, postgres_module_url, monkeypatch
+):
+    monkeypatch.setattr(postgres, "_LONG_TRANSACTION", 0.3)
+    with psycopg.connect(postgres_module_url) as idle:
+        idle.execute("CREATE TABLE mine (a int)")
+        time.sleep(0.5)
+        assert codes(postgres_in_order) == {}
+
+
+def test_a_transaction_that_was_prepared_and_forgotten_is_found(own_postgres, monkeypatch):
+    monkeypatch.setattr(postgres, "_LONG_TRANSACTION", 0.3)
+    server = own_postgres(settings={"max_prepared_transactions": "2", "lock_timeout": "5s"})
+    with psycopg.connect(server.url) as connection:
+        connection.execute("CREATE TABLE mine (a int)")
+        connection.execute("PREPARE TRANSACTION 'forgotten'")
+    time.sleep(0.5)
+    assert "long-transaction" in codes(server.url)
+
+
 def test_a_postgres_that_syncs_nothing_is_found(own_postgres):
     server = own_postgres(settings={"fsync": "off", "autovacuum": "off", "lock_timeout": "5s"})
     assert codes(server.url) == {
@@ -237,6 +272,15 @@ def test_a_file_of_somebody_else_lacks_the_tables(tmp_path):
     assert codes(f"sqlite:///{tmp_path}/other.db") == {"no-tables": Severity.NOTE}
 
 
+def test_a_file_of_an_older_version_is_found(file):
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("DROP TABLE dupeproof_lateness")
+    assert codes(f"sqlite:///{file}") == {"old-tables": Severity.WARNING}
+    with closing(open_store(f"sqlite:///{file}")) as store:
+        store.check()
+    assert codes(f"sqlite:///{file}") == {}
+
+
 def test_a_damaged_file_is_found(file):
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
@@ -252,7 +296,11 @@ def test_a_damaged_file_is_found(file):
 def test_a_network_file_system_is_found_in_a_table_of_mounts(file, tmp_path):
     """The table is made up: nothing can be mounted here."""
     mounts = tmp_path / "mountinfo"
-    lines = ["1 0 8:1 / / rw - ext4 /dev/sda1 rw", f"2 1 0:5 / {tmp_path} rw - nfs4 server:/share rw"]
+    folder = tmp_path / "größe und name"
+    folder.mkdir()
+    file = file.rename(folder / file.name)
+    point = str(folder).replace(" ", "\\040")
+    lines = ["1 0 8:1 / / rw - ext4 /dev/sda1 rw", f"2 1 0:5 / {point} rw - nfs4 server:/share rw"]
     mounts.write_text("\n".join(lines))
     found = [finding.code for finding in sqlite.judge(sqlite.look(file, "full", mounts))]
     assert found == ["network-file-system"]
@@ -277,11 +325,19 @@ def test_servers_that_are_not_there_are_unavailable():
         assert "secret" not in str(caught.value)
 
 
-def test_a_fast_tier_may_forget(own_redis, postgres_in_order):
+@pytest.mark.parametrize("between", ["+", " + "])
+def test_a_fast_tier_may_forget(own_redis, postgres_in_order, between):
     redis = own_redis()
     assert "no-persistence" in codes(redis.url)
-    report = examine(f"{redis.url}+{postgres_in_order}")
+    report = examine(f"{redis.url}{between}{postgres_in_order}")
     assert report.findings == []
+
+
+def test_a_fast_tier_may_be_behind_sentinels(redis_sentinel_url, postgres_in_order, file):
+    for durable in (postgres_in_order, f"sqlite:///{file}"):
+        report = examine(f"{redis_sentinel_url}+{durable}")
+        assert report.facts["fast kind"] == "sentinel"
+        assert {each.code for each in report.findings} <= {"no-replica"}
 
 
 @pytest.mark.skipif(shifted_by(1) is None, reason="libfaketime is not installed")
@@ -303,3 +359,10 @@ def test_the_command_exits_by_severity(file, postgres_in_order, capsys):
     assert "why" in shown
     assert "fix" in shown
     assert run(["doctor", f"sqlite:///{file}", "--window", "soon"]) == 2
+
+
+def test_what_others_wrote_is_shown_as_it_is(file, capsys):
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("INSERT INTO dupeproof_windows VALUES ('[/bold][red]x', 1000)")
+    assert run(["doctor", f"sqlite:///{file}", "--redelivery", "2h"]) == 2
+    assert "[/bold][red]x" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+from collections import Counter
 
 import msgspec
 import pytest
@@ -191,3 +192,26 @@ async def test_the_command_shows_what_came_late_and_suggests_a_window(place, cap
     listed = command("list", place.url)
     assert listed.splitlines()[1].split()[:5] == ["billing", "12h", "16", "1", "10m"]
     assert msgspec.json.decode(command("list", place.url, "--json"))["billing"]["window"] == 43_200.0
+
+
+@kinds(*ALL)
+@pytest.mark.parametrize("together", [False, True])
+async def test_listeners_hear_of_duplicates_and_of_late_ones(place, together):
+    heard = []
+    await place.make_schema()
+
+    async def come(*ids):
+        async with place.transaction() as connection:
+            inbox = place.inbox("billing", window="1h", events=[heard.append])
+            if together:
+                return await settled(inbox.first_many(connection, ids))
+            return [await settled(inbox.first(connection, each)) for each in ids]
+
+    assert await come("a", "b", "a") == [True, True, False]
+    let_pass(place, "2h")
+    assert await come("a", "c", "a") == [True, True, False]
+    counts = Counter()
+    for event in heard:
+        assert event.namespace == "billing"
+        counts[event.kind] += event.count
+    assert counts == {"fresh": 4, "seen": 2, "late": 1}

@@ -11,8 +11,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
-from dupeproof import AsyncOnce, KeyReused, Once, Outbox, Relay
+from dupeproof import AsyncOnce, ConfigError, Inbox, KeyReused, Once, Outbox, Relay
 from dupeproof.cleanup import Purger
+from dupeproof.core.codecs import with_origin
 from dupeproof.core.events import Event, Kind
 from dupeproof.metrics.logs import LogListener
 from dupeproof.metrics.otel import OpenTelemetryListener, TracedCodec
@@ -77,6 +78,9 @@ def test_the_outbox_and_the_purge_are_measured(registry, tmp_path):
     assert events(registry, "sent", "outbox") == 5
     assert registry.get_sample_value("dupeproof_outbox_lag_seconds_count") >= 1
     assert registry.get_sample_value("dupeproof_purge_seconds") > 0
+    assert purger.last.complete
+    first = registry.get_sample_value("dupeproof_purge_lag_seconds")
+    assert registry.get_sample_value("dupeproof_purge_lag_seconds") > first >= purger.last.seconds
     listener(Event(kind=Kind.BACKLOG, namespace="outbox", count=7, seconds=3.5))
     assert registry.get_sample_value("dupeproof_outbox_backlog") == 7
     assert registry.get_sample_value("dupeproof_outbox_oldest_seconds") == 3.5
@@ -107,6 +111,64 @@ def test_a_listener_that_breaks_breaks_no_call(tmp_path, caplog):
     assert "listener failed" in caplog.text
 
 
+class Broken:
+    """Calls things what our own listeners call them, and fails at all of them."""
+
+    wants_store_calls = True
+
+    def __init__(self, count_of):
+        self.count_of = count_of
+
+    def __call__(self, event):
+        raise RuntimeError
+
+
+def _raising(*_):
+    raise RuntimeError
+
+
+@pytest.mark.parametrize("count_of", [_raising, lambda *_: None, lambda *_: _raising, lambda *_: iter(()), 5])
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/dedup.db"])
+def test_a_listener_that_cannot_count_breaks_no_call(tmp_path, count_of, url, registry):
+    listener = PrometheusListener(registry)
+    with Once(url.format(tmp_path), events=[Broken(count_of), listener]) as once:
+        assert once.run("k", lambda: 5) == 5
+        assert once.run("k", lambda: 6) == 5
+        assert (once.seen("m"), once.seen("m")) == (False, True)
+        assert once.fresh(["n", "m"]) == ["n"]
+    assert [events(registry, kind) for kind in ("won", "replayed", "seen", "fresh")] == [1, 1, 2, 2]
+
+
+async def _task(event):
+    """Nobody would await it."""
+
+
+class _Task:
+    async def __call__(self, event):
+        """Nobody would await it."""
+
+
+@pytest.mark.parametrize("events", [print, [5], [_task], [_Task()]], ids=repr)
+def test_what_cannot_be_a_listener_is_refused_before_the_first_event(events, tmp_path):
+    url = f"sqlite:///{tmp_path}/dedup.db"
+    for make in (
+        lambda: Once("memory://", events=events),
+        lambda: AsyncOnce("memory://", events=events),
+        lambda: Inbox("g", events=events),
+        lambda: Purger(url, events=events),
+        lambda: Relay(url, publisher=print, events=events),
+    ):
+        with pytest.raises(ConfigError, match="listener"):
+            make()
+
+
+def test_two_listeners_for_one_registry_are_refused(registry):
+    PrometheusListener(registry)
+    with pytest.raises(ConfigError, match="same listener"):
+        PrometheusListener(registry)
+    PrometheusListener(registry, prefix="other")
+
+
 def test_log_lines_can_be_read_by_programs(caplog):
     caplog.set_level(logging.INFO)
     with Once("memory://", namespace="billing", events=[LogListener()]) as once:
@@ -128,7 +190,7 @@ def test_opentelemetry_counts_the_same(tmp_path):
         once.run("k", lambda: 1)
         once.run("k", lambda: 1)
     for kind in (Kind.BACKLOG, Kind.SENT, Kind.PURGED):
-        listener(Event(kind=kind, namespace="outbox", count=2, seconds=0.5))
+        listener(Event(kind=kind, namespace="outbox", count=2, seconds=0.5, lag=7))
     [resource] = reader.get_metrics_data().resource_metrics
     found = {
         metric.name: metric.data.data_points for scope in resource.scope_metrics for metric in scope.metrics
@@ -137,6 +199,9 @@ def test_opentelemetry_counts_the_same(tmp_path):
     assert counts == {"won": 1, "finished": 1, "replayed": 1, "sent": 2, "purged": 2}
     assert {point.attributes["verb"] for point in found["dupeproof.store.duration"]} == {"claim", "finish"}
     assert found["dupeproof.outbox.backlog"][0].value == 2
+    assert found["dupeproof.purge.lag"][0].value >= 7
+    [claim] = [point for point in found["dupeproof.store.duration"] if point.attributes["verb"] == "claim"]
+    assert claim.explicit_bounds[0] < 0.001, "buckets of five seconds tell nothing of a store"
 
 
 def test_the_span_of_a_replay_leads_to_the_first_run(any_url):
@@ -160,3 +225,49 @@ def test_the_span_of_a_replay_leads_to_the_first_run(any_url):
     assert link.context.trace_id == first.context.trace_id
     assert replay.parent.span_id == named["second"].context.span_id
     assert first.attributes["dupeproof.outcome"] == "ran"
+
+
+def test_a_consumer_counts_late_duplicates_by_group(registry, tmp_path):
+    import sqlite3
+    import threading
+
+    from dupeproof.brokers import memory
+    from dupeproof.brokers.memory.broker import Entry
+
+    url, database = "memory://late", f"sqlite:///{tmp_path}/shop.db"
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        Inbox("billing").create_schema(connection)
+    connection.close()
+    done = threading.Semaphore(0)
+    inbox = Inbox("billing", window="1h", database=database)
+    consumer = memory.consumer(
+        url,
+        "orders",
+        lambda message, connection: done.release(),
+        inbox=inbox,
+        events=[PrometheusListener(registry)],
+    )
+    broker = memory.broker_of(url)
+    broker.declare("orders")
+    running = threading.Thread(target=consumer.run)
+    running.start()
+    try:
+        for _ in range(2):
+            broker.put("orders", Entry("m", b"", {}, None, "orders"))
+            assert done.acquire(timeout=20)
+            with sqlite3.connect(tmp_path / "shop.db") as other:
+                while not other.execute("UPDATE dupeproof_inbox SET expires_at = 1").rowcount:
+                    other.rollback()
+            other.close()
+    finally:
+        consumer.stop()
+        running.join(20)
+    found = [events(registry, kind, "billing", "orders") for kind in ("fresh", "late", "seen")]
+    assert (found, consumer.tally.late) == ([2, 1, 0], 1)
+
+
+@pytest.mark.parametrize("origin", ["00-zz-1-01", "a-b-c", "00-" + "0" * 32 + "-" + "0" * 16 + "-00"])
+def test_a_span_that_cannot_be_read_breaks_no_replay(origin):
+    codec = TracedCodec()
+    data = codec.encode({"a": 1}, dict)
+    assert codec.decode(with_origin(origin, data), dict) == {"a": 1}

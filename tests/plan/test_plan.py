@@ -12,7 +12,7 @@ from dupeproof.cli.plan.planning import demand, plan
 from dupeproof.cli.plan.sizes import postgres_record, redis_record
 
 IDS = int(os.environ.get("PLAN_IDS", "20000"))
-"""A million in `make figures`; fewer show the same but for the steps in which tables grow."""
+"""A million in `make weigh`; fewer show the same but for the steps in which tables grow."""
 CLOSE = 0.15 if IDS >= 1_000_000 else 0.25
 
 
@@ -49,20 +49,30 @@ def test_the_advice_grows_with_the_rate():
     assert "PostgreSQL" in layouts[1]
 
 
-@pytest.mark.timeout(900)
+def _print(server, result, found, record, mark):
+    print(
+        f"{server}, {IDS:,} ids: a mark {found.mark:.0f} bytes, planned {mark} ({mark / found.mark - 1:+.0%}); "
+        f"a call with {result:,} bytes {found.record:.0f}, planned {record:.0f} ({record / found.record - 1:+.0%})"
+    )
+
+
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("result", [0, 100, 500, 2_000])
 def test_redis_takes_what_is_planned(own_redis, result):
     found = measure(own_redis().url, IDS, result)
-    assert found.record == pytest.approx(redis_record(result), rel=CLOSE)
-    assert found.mark == pytest.approx(113, rel=CLOSE)
+    _print("Redis", result, found, redis_record(result), 113)
+    assert redis_record(result) == pytest.approx(found.record, rel=CLOSE)
+    assert pytest.approx(found.mark, rel=CLOSE) == 113
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("result", [0, 100, 500, 2_000])
-def test_postgres_takes_what_is_planned(postgres_url, result):
-    found = measure(postgres_url, IDS, result)
-    assert found.record == pytest.approx(postgres_record(result), rel=CLOSE)
-    assert found.mark == pytest.approx(101, rel=CLOSE)
+def test_postgres_takes_what_is_planned(own_postgres, result):
+    """Before a vacuum comes by: when it does is a matter of luck, and only makes it less."""
+    found = measure(own_postgres(settings={"autovacuum": "off"}).url, IDS, result)
+    _print("PostgreSQL", result, found, postgres_record(result), 101)
+    assert postgres_record(result) == pytest.approx(found.record, rel=CLOSE)
+    assert pytest.approx(found.mark, rel=CLOSE) == 101
 
 
 def test_measuring_leaves_nothing_behind(redis_url, postgres_url):

@@ -110,6 +110,29 @@ def test_the_module_is_the_command(clean):
     assert ran.stdout.startswith(f"dupeproof {dupeproof.__version__} (")
 
 
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (["doctor", "redis://127.0.0.1:1"], "redis"),
+        (["doctor", "postgresql://127.0.0.1:1/shop"], "postgres"),
+        (["doctor", "redis://127.0.0.1:1+postgresql://127.0.0.1:1/shop"], "redis"),
+        (["plan", "--rate", "5/s", "--measure", "redis://127.0.0.1:1"], "redis"),
+        (["plan", "--rate", "5/s", "--measure", "postgresql://127.0.0.1:1/shop"], "postgres"),
+        (["stats", "postgresql://127.0.0.1:1/shop"], "postgres"),
+        (["windows", "list", "mysql://127.0.0.1:1/shop"], "mysql"),
+        (["relay", "--source", "postgresql://127.0.0.1:1/shop", "--to", "stdout:"], "postgres"),
+        (["torture", "--broker", "rabbitmq", "--url", "amqp://127.0.0.1:1/", "--messages", "10"], "rabbitmq"),
+        (["console", "redis://127.0.0.1:1"], "console"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value[:3]),
+)
+def test_a_command_without_its_driver_says_what_to_install(clean, words, extra):
+    ran = clean.run("-m", "dupeproof", *words, extra="cli")
+    assert f'pip install "dupeproof[{extra}]"' in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert ran.returncode == 2
+
+
 def test_the_version_is_written_in_one_place(wheel):
     assert wheel.name.startswith(f"dupeproof-{dupeproof.__version__}-")
     assert "version" not in PROJECT

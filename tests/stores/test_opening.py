@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dupeproof import Once
-from dupeproof.stores.urls import redact
+from dupeproof.stores.urls import parse_url, redact
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,34 @@ def test_building_a_guard_connects_to_nothing(url):
         ("app:secret@host", "app:***@host"),
         ("redis://:a@b://c@host", "redis://:***@host"),
         ("dedup.db", "dedup.db"),
+        ("postgresql://h/db?password=sec@ret", "postgresql://…"),
+        ("postgresql://h:5432/db?password=sec@ret", "postgresql://…"),
+        ("host=h password=secret user='a b'", "host=*** password=*** user=***"),
+        ("nats://token@h:4222", "nats://***@h:4222"),
+        ("redis://secret@h", "redis://***@h"),
+        ("redis://h+postgresql://u:secret@h2/db", "redis://h+postgresql://u:***@h2/db"),
+        (
+            "redis+sentinel://:secret@a:1,b:2/m+postgres://h/db",
+            "redis+sentinel://:***@a:1,b:2/m+postgres://h/db",
+        ),
+        ("sqlite:////home/me@work/a.db", "sqlite:////home/me@work/a.db"),
     ],
 )
 def test_a_url_is_shown_without_its_secrets(url, shown):
     assert redact(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sqlite:///a.db?timeout=1s", "sqlite:///a.db?…"),
+        ("sqlite:////tmp/a.db", "sqlite:////tmp/a.db"),
+        ("host=h password=secret", "host=*** password=***"),
+        ("redis://:secret@h/0", "redis://:***@h/0"),
+    ],
+)
+def test_a_parsed_url_is_shown_as_it_would_be_typed(url, shown):
+    assert str(parse_url(url)) == shown
 
 
 def test_named_memory_is_shared_and_unnamed_is_not():

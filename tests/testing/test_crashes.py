@@ -153,7 +153,7 @@ def test_a_crash_after_the_result_is_stored_costs_nothing(guarded, form):
 
 
 def test_a_held_key_stays_held(tmp_path):
-    with open_once("sync", f"sqlite:///{tmp_path}/dedup.db", lease="50ms", on_abandoned="hold") as once:
+    with open_once("sync", f"sqlite:///{tmp_path}/dedup.db", lease="2s", on_abandoned="hold") as once:
         with pytest.raises(Crashed), crash_at("after-effect"):
             once.run("k", lambda: 1)
         with pytest.raises(Busy):

@@ -52,6 +52,8 @@ class Ack(Struct, frozen=True):
     """Its effect is committed, by us now or by someone before."""
 
     duplicate: bool = False
+    late: bool = False
+    """A duplicate that came after its window, and was worked on as a new one."""
 
 
 class Retry(Struct, frozen=True):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from dupeproof.brokers.base import UNGUARDED, Handler, Message, Middleware
 from dupeproof.core.durations import Duration, milliseconds
-from dupeproof.core.events import Listener
+from dupeproof.core.events import Listener, as_listeners
 from dupeproof.errors import ConfigError
 
 MissingId = Literal["dead", "content", "pass"]
@@ -79,7 +79,7 @@ def make_plan(
         backoff=milliseconds(backoff, name="backoff") / 1_000,
         max_backoff=milliseconds(max_backoff, name="max_backoff") / 1_000,
         drain=milliseconds(drain, name="drain") / 1_000,
-        listeners=tuple(events),
+        listeners=as_listeners(events),
     )
 
 

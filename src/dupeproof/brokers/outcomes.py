@@ -27,6 +27,8 @@ class Tally(Struct):
 
     done: int = 0
     duplicates: int = 0
+    late: int = 0
+    """Of those done: duplicates that came after their window."""
     retried: int = 0
     dead: int = 0
     redelivered: int = 0

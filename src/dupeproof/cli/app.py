@@ -24,6 +24,7 @@ from dupeproof.cli.commands.torture import torture_command
 from dupeproof.cli.commands.version import version
 from dupeproof.cli.commands.windows import windows
 from dupeproof.cli.output import NotFound, complain, without_secrets
+from dupeproof.cli.publishers import EXTRAS
 from dupeproof.errors import DupeproofError
 
 app = typer.Typer(
@@ -134,16 +135,23 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = app(args=list(arguments), prog_name="dupeproof", standalone_mode=False)
     except NotFound as exc:
-        complain(str(exc))
-        return 1
+        text, code = str(exc), 1
     except DupeproofError as exc:
-        complain(str(exc))
-        return 2
+        text, code = str(exc), 2
     except typer.Abort:
         return 130
     except _CLICK_ERROR as exc:
         # Not what click would print: that quotes arguments whole, and a URL may hold a password.
-        text = str(getattr(exc, "format_message", exc.__str__)())
-        complain(without_secrets(text) or "See dupeproof --help")
-        return 2
-    return code if isinstance(code, int) else 0
+        text, code = str(getattr(exc, "format_message", exc.__str__)()), 2
+    except ModuleNotFoundError as exc:
+        extra = EXTRAS.get((exc.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        text, code = (
+            f'this needs {exc.name}, which is not installed; run: pip install "dupeproof[{extra}]"',
+            2,
+        )
+    else:
+        return code if isinstance(code, int) else 0
+    complain(without_secrets(text) or "See dupeproof --help", as_json="--json" in arguments)
+    return code

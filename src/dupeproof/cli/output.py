@@ -18,8 +18,12 @@ class NotFound(Exception):
     """There is nothing under this key. Exit code 1."""
 
 
-def complain(text: str) -> None:
-    err.print(" ".join(text.split()), style="red", markup=False, highlight=False, soft_wrap=True)
+def complain(text: str, *, as_json: bool = False) -> None:
+    """What is wrong, in a line for people; programs that read JSON get it there too."""
+    line = " ".join(text.split())
+    err.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+    if as_json:
+        say_json({"error": line})
 
 
 def say(text: str) -> None:

@@ -15,6 +15,11 @@ BROKERS = {
     "nats": ("nats", "NatsPublisher", "nats", "nats"),
 }
 """By scheme: the module, its publisher, the driver that is needed and the extra that brings it."""
+EXTRAS = {driver: extra for *_, driver, extra in BROKERS.values()} | {
+    "aio_pika": "rabbitmq",
+    "psycopg": "postgres",
+}
+"""What brings a driver that is missing."""
 
 
 def open_publisher(to: str) -> Any:

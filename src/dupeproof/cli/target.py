@@ -10,6 +10,7 @@ from dupeproof.cli import settings
 from dupeproof.core.protocols import Store
 from dupeproof.errors import ConfigError
 from dupeproof.stores import open_store
+from dupeproof.stores.opening import durable_url
 from dupeproof.stores.urls import parse_url
 
 _NONE_GIVEN = f"{settings.URL_VARIABLE} or {settings.FILE} where left out"
@@ -42,6 +43,7 @@ Namespace = Annotated[
         envvar=settings.NAMESPACE_VARIABLE,
     ),
 ]
+UNKNOWN = "nothing is known of this key in namespace {}; of a decorated function give the whole key, as its key_for does"
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
@@ -72,7 +74,7 @@ def url_and_key(first: str | None, second: str | None) -> tuple[str, str]:
 
 def existing(url: str) -> str:
     """The URL of a store that is there already: looking must not make one."""
-    parsed = parse_url(url)
+    parsed = parse_url(durable_url(url))
     if parsed.scheme == "memory":
         raise ConfigError("memory:// lives and dies inside one process; there is nothing to see from here")
     if parsed.scheme == "sqlite":

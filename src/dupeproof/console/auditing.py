@@ -29,9 +29,14 @@ class Audit:
     def write(self, *, who: str, did: str, what: str, outcome: str) -> Line:
         line = Line(at=datetime.now(UTC), who=who, did=did, what=what, outcome=outcome)
         self._lines.appendleft(line)
-        logger.info("%s: %s %s: %s", who, did, what, outcome)
+        logger.info("%s", _one_line(f"{who}: {did} {what}: {outcome}"))
         return line
 
     def lines(self, what: str | None = None) -> list[Line]:
         """The latest first; of one thing, or of all."""
         return [line for line in self._lines if what is None or line.what == what]
+
+
+def _one_line(text: str) -> str:
+    """What is no letter is shown by its number: the id of a message may hold a line that looks like one of ours."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)

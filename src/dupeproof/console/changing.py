@@ -113,7 +113,7 @@ async def do_key(request: Request) -> Response:
 async def confirm_message(request: Request) -> Response:
     desk = desk_of(request)
     session = _session(desk, request)
-    name, message_id = _message(await fields(request))
+    name, message_id = _message(desk, await fields(request))
     return page(
         request,
         "confirm.html",
@@ -130,7 +130,7 @@ async def do_message(request: Request) -> Response:
     desk = desk_of(request)
     session = _session(desk, request)
     given = await fields(request)
-    name, message_id = _message(given)
+    name, message_id = _message(desk, given)
     action = chosen(OUTBOX_ACTIONS, name)
     asked = {"action": name, "message": message_id}
     await desk.sessions.confirmed(session, asked, given.get("confirmation", ""))
@@ -178,7 +178,9 @@ def _target(given: dict[str, str]) -> KeyTarget:
     )
 
 
-def _message(given: dict[str, str]) -> tuple[str, str]:
+def _message(desk: Desk, given: dict[str, str]) -> tuple[str, str]:
+    if desk.source is None:
+        raise ConfigError("there is no outbox here; start the console with the database that has it")
     if not given.get("id"):
         raise ConfigError("which message? Choose one on the page of the outbox")
     return given.get("action", ""), given["id"]

@@ -24,7 +24,8 @@ async def fields(request: Request) -> dict[str, str]:
         if len(body) > _MOST_BYTES:
             raise ConfigError(f"a form here has at most {_MOST_BYTES:,} bytes")
     try:
-        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        # Strictly: a byte that is no text would be read as another one, and so as another key.
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
     except ValueError as exc:
         raise ConfigError("this is not a form that the console's own pages send") from exc
     return dict(pairs)

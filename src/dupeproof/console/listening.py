@@ -26,7 +26,7 @@ class ConsoleListener:
 
     def __init__(self, *, most_labels: int = MOST, clock: Callable[[], float] = time.monotonic) -> None:
         self._tallies = Tallies(most_labels)
-        self.counter = self._tallies.counter
+        self.count_of = self._tallies.count_of
         self._clock = clock
         self._lock = threading.Lock()
         self._samples: deque[Sample] = deque(maxlen=_SAMPLES)

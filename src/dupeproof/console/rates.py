@@ -12,7 +12,8 @@ from dupeproof.metrics.counting import Labels
 NEW = frozenset({Kind.WON, Kind.TOOK_OVER, Kind.FRESH})
 DUPLICATE = frozenset({Kind.REPLAYED, Kind.SEEN, Kind.BUSY, Kind.MISMATCH, Kind.HELD})
 TROUBLE = (
-    Kind.FAILED, Kind.BUSY, Kind.MISMATCH, Kind.LOST, Kind.ABANDONED, Kind.HELD, Kind.DEAD, Kind.STORE_DOWN,
+    Kind.FAILED, Kind.BUSY, Kind.MISMATCH, Kind.LOST, Kind.ABANDONED, Kind.HELD, Kind.DEAD, Kind.LATE,
+    Kind.STORE_DOWN,
 )  # fmt: skip
 """What is worth a column of its own."""
 _OVER = 10.0

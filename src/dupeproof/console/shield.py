@@ -1,7 +1,7 @@
 """What every request passes: the right host, the right origin, and headers that leave a browser nothing to run but ours."""
 
 from collections.abc import Collection
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -47,8 +47,16 @@ class Shield:
 
     def _refusal(self, method: str, headers: Headers) -> str | None:
         host = headers.get("host", "")
-        if self._hosts is not None and urlsplit(f"//{host}").hostname not in self._hosts:
+        if self._hosts is not None and _split(f"//{host}").hostname not in self._hosts:
             return f"This console answers only under: {', '.join(self._hosts)}."
-        if method not in _LOOKS and urlsplit(headers.get("origin", "")).netloc != host:
+        if method not in _LOOKS and _split(headers.get("origin", "")).netloc != (host or None):
             return "This came from another site, so nothing was done. Use the console's own pages."
         return None
+
+
+def _split(address: str) -> SplitResult:
+    """Nothing of what cannot be read."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")

@@ -1,10 +1,14 @@
 """What happened, as a frozen value handed to listeners. A listener that raises never breaks a call."""
 
+import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from inspect import iscoroutinefunction
 
 from msgspec import Struct
+
+from dupeproof.errors import ConfigError
 
 logger = logging.getLogger("dupeproof")
 
@@ -25,6 +29,8 @@ class Kind(StrEnum):
     RELEASED = "released"
     SEEN = "seen"
     FRESH = "fresh"
+    LATE = "late"
+    """Of those that are fresh: it came before, and its window was over. What it stands for happens twice."""
     STORE_DOWN = "store_down"
     PURGED = "purged"
     SENT = "sent"
@@ -44,9 +50,24 @@ class Event(Struct, frozen=True, kw_only=True):
     attempt: int = 0
     count: int = 1
     seconds: float | None = None
+    lag: float | None = None
+    """Of a purge: nothing that is still there has been expired for longer. None before the first that came to its end."""
 
 
 Listener = Callable[[Event], object]
+
+
+def as_listeners(events: Iterable[Listener]) -> tuple[Listener, ...]:
+    """What was given as `events=`, checked before the first event rather than at each of them."""
+    if not isinstance(events, Iterable):
+        raise ConfigError(f"events must be a list of listeners; write events=[{type(events).__name__}(…)]")
+    listeners = tuple(events)
+    for each in listeners:
+        if not callable(each):
+            raise ConfigError(f"a listener is called with each event; {type(each).__name__} cannot be called")
+        if iscoroutinefunction(each) or iscoroutinefunction(getattr(each, "__call__", None)):  # noqa: B004
+            raise ConfigError("a listener is a plain function, also for tasks: nobody would await this one")
+    return listeners
 
 
 def store_observers(listeners: Sequence[Listener]) -> list[Listener]:
@@ -55,30 +76,55 @@ def store_observers(listeners: Sequence[Listener]) -> list[Listener]:
 
 
 class Teller:
-    """Tells of one kind of event, where it happens often: listeners that only count need no event for that."""
+    """Tells of one kind of event, where it happens often: listeners that only count need no event for that.
 
-    __slots__ = ("_kind", "_listeners", "_name", "_namespace", "bumps")
+        for count in tell.counts:
+            next(count)
+        if tell.listeners:
+            tell(key, attempt)
+
+    Written out by those who tell, because each call of a Python function costs more than the counting.
+    """
+
+    __slots__ = ("_kind", "_name", "_namespace", "counts", "listeners")
 
     def __init__(self, listeners: Sequence[Listener], kind: Kind, namespace: str, name: str) -> None:
-        counting = [each for each in listeners if hasattr(each, "counter")]
-        self.bumps = [each.counter(kind, namespace, name) for each in counting]
-        self._listeners = [each for each in listeners if each not in counting]
+        found = [(each, _count_of(each, kind, namespace, name)) for each in listeners]
+        self.counts = tuple(count for _, count in found if count is not None)
+        self.listeners = tuple(each for each, count in found if count is None)
         self._kind = kind
         self._namespace = namespace
         self._name = name
 
     def __call__(self, key: bytes, attempt: int) -> None:
-        for bump in self.bumps:
-            bump()
-        if self._listeners:
-            event = Event(
-                kind=self._kind,
-                namespace=self._namespace,
-                name=self._name,
-                key=key.hex()[:12],
-                attempt=attempt,
-            )
-            publish(self._listeners, event)
+        event = Event(
+            kind=self._kind, namespace=self._namespace, name=self._name, key=key.hex()[:12], attempt=attempt
+        )
+        publish(self.listeners, event)
+
+
+class Tellers(dict[Kind, Teller]):
+    """Of one function of a guard: one for each kind, made when it is first needed."""
+
+    def __init__(self, listeners: Sequence[Listener], namespace: str, name: str = "") -> None:
+        super().__init__()
+        self._of = listeners, namespace, name
+
+    def __missing__(self, kind: Kind) -> Teller:
+        listeners, namespace, name = self._of
+        tell = self[kind] = Teller(listeners, kind, namespace, name)
+        return tell
+
+
+def _count_of(listener: object, kind: Kind, namespace: str, name: str) -> "itertools.count[int] | None":
+    """What to add one to for a listener that only counts; None for one that must be told, whatever it calls `count_of`."""
+    count_of = getattr(listener, "count_of", None)
+    try:
+        found = None if count_of is None else count_of(kind, namespace, name)
+    except Exception:
+        logger.exception("An event listener failed to count; it is told instead")
+        return None
+    return found if isinstance(found, itertools.count) else None
 
 
 def publish(listeners: Sequence[Listener], event: Event) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from dupeproof.core.durations import about
+from dupeproof.core.wording import counted
 from dupeproof.doctor.findings import Finding, error, warning
 
 SLOW_MILLISECONDS = 20.0
@@ -48,7 +49,8 @@ def judge_purge(expired: int, oldest_seconds: float | None) -> Iterator[Finding]
     if oldest_seconds is not None and oldest_seconds > PURGE_BEHIND_SECONDS:
         yield warning(
             "purge-behind",
-            f"{expired:,} expired rows wait to be removed, the oldest for {about(int(oldest_seconds * 1_000))}",
+            f"{counted(expired, 'expired row waits', 'expired rows wait')} to be removed, "
+            f"the oldest for {about(int(oldest_seconds * 1_000))}",
             "nothing is wrong with the answers, but tables and indexes grow without end",
             "run `dupeproof purge URL --every 15m`, or a Purger inside your service",
         )
@@ -58,14 +60,15 @@ def judge_outbox(backlog: int, oldest: float | None, dead: int) -> Iterator[Find
     if oldest is not None and oldest > BACKLOG_SECONDS:
         yield warning(
             "outbox-backlog",
-            f"{backlog:,} messages wait in the outbox, the oldest for {about(int(oldest * 1_000))}",
+            f"{counted(backlog, 'message waits', 'messages wait')} in the outbox, "
+            f"the oldest for {about(int(oldest * 1_000))}",
             "they are not lost, but nobody publishes them, or not fast enough",
             "start a relay (`dupeproof relay --source URL --to …`), or another one; `dupeproof outbox status URL` shows more",
         )
     if dead:
         yield warning(
             "outbox-dead",
-            f"{dead:,} messages of the outbox are dead, with all attempts used up",
+            f"{counted(dead, 'message of the outbox is', 'messages of the outbox are')} dead, with all attempts used up",
             "they are not sent again by themselves, and the later ones of their keys may be waiting",
             "see why with `dupeproof outbox dead URL`, then `outbox retry` or `outbox drop` them",
         )

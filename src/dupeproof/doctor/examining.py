@@ -10,6 +10,7 @@ from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.doctor.common import judge_windows
 from dupeproof.doctor.findings import Finding, Report, Severity
 from dupeproof.errors import ConfigError
+from dupeproof.stores.opening import open_store, tiers_of
 from dupeproof.stores.urls import StoreURL, parse_url
 
 _ORDER = list(Severity)
@@ -23,15 +24,15 @@ def examine(url: str, *, window: Duration | None = None, redelivery: Duration | 
     """
     windows = {} if window is None else {"your code": milliseconds(window, name="window")}
     limit = None if redelivery is None else milliseconds(redelivery, name="redelivery")
-    first, _, second = url.partition("+")
-    if second.startswith(("postgresql://", "postgres://", "sqlite://")) and "://" in first:
-        fast, durable = (examine(part, window=window, redelivery=redelivery) for part in (first, second))
+    if tiers := tiers_of(url):
+        fast, durable = (examine(tier, window=window, redelivery=redelivery) for tier in tiers)
         kept = [each for each in fast.findings if each.code not in _FAST_TIER_MAY]
         return Report(
             store=f"{fast.store}+{durable.store}",
             facts={f"fast {name}": value for name, value in fast.facts.items()} | durable.facts,
             findings=_sorted([*kept, *durable.findings]),
         )
+    open_store(url).close()  # connects to nothing, and tells of a wrong URL or a missing driver as everywhere
     parsed = parse_url(url)
     facts, more, found = _looked(parsed)
     findings = [*found, *judge_windows(windows | more, limit)]

@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 from dupeproof.core.durations import about
 from dupeproof.doctor.common import judge_clock, judge_latency, judge_outbox, judge_purge
 from dupeproof.doctor.findings import Finding, error, note, warning
-from dupeproof.errors import StoreUnavailable
+from dupeproof.stores.postgres.faults import unavailable
 from dupeproof.stores.postgres.migrations import migrations
 from dupeproof.stores.postgres.target import Target, target
 from dupeproof.stores.urls import StoreURL
@@ -28,9 +28,16 @@ _SETTINGS = """
            pg_is_in_recovery() AS standby
 """
 _LONGEST = """
-    SELECT coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)::float8 AS seconds
-    FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+    SELECT coalesce(extract(epoch FROM max(clock_timestamp() - began)), 0)::float8 AS seconds
+    FROM (
+        SELECT xact_start AS began FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+              AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+        UNION ALL
+        SELECT prepared FROM pg_prepared_xacts WHERE database = current_database()
+    ) AS open
 """
+"""Those that read with a snapshot, those that have written, and those that were prepared: each holds back cleaning."""
 _VERSIONS = "SELECT version FROM dupeproof_migrations"
 _TABLES = """
     SELECT relname, n_live_tup AS live, n_dead_tup AS dead FROM pg_stat_user_tables
@@ -89,7 +96,7 @@ def look(url: StoreURL) -> Facts:
         with _connected(wanted) as connection:
             return _facts(connection, transactions=transactions)
     except psycopg.Error as exc:
-        raise StoreUnavailable(f"PostgreSQL at {wanted.shown}: {type(exc).__name__}") from exc
+        raise unavailable(wanted.shown, exc) from exc
 
 
 def judge(facts: Facts) -> Iterator[Finding]:
@@ -177,8 +184,9 @@ def _judge_sessions(facts: Facts) -> Iterator[Finding]:
         yield warning(
             "long-transaction",
             f"a transaction has been open for {about(int(facts.longest_transaction * 1_000))}",
-            "nothing that was deleted since can be cleaned up, in any table",
-            "find it in pg_stat_activity (xact_start, backend_xmin), end it, and set idle_in_transaction_session_timeout",
+            "nothing that was deleted since can be cleaned up, in any table of this database",
+            "find it in pg_stat_activity (xact_start, backend_xmin, backend_xid) or pg_prepared_xacts, end it, and set "
+            "idle_in_transaction_session_timeout",
         )
     if facts.lock_timeout == "0":
         yield note(

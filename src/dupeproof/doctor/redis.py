@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from redis.exceptions import ResponseError
 
+from dupeproof.core.wording import counted
 from dupeproof.doctor.common import judge_clock, judge_latency
 from dupeproof.doctor.findings import Finding, error, note, warning
 from dupeproof.stores.redis._sync.client import Client
@@ -109,6 +110,13 @@ def _judge_durability(node: NodeFacts) -> Iterator[Finding]:
             "a crash forgets what was claimed since the last snapshot, up to minutes",
             "CONFIG SET appendonly yes, and in redis.conf",
         )
+    elif node.append_fsync == "no":
+        yield warning(
+            "fsync",
+            "appendfsync is no",
+            "if the machine itself dies, what was claimed since the system last wrote to disk is forgotten, up to half a minute",
+            "CONFIG SET appendfsync everysec, or always, and in redis.conf",
+        )
     elif node.append_fsync not in (None, "always"):
         yield note(
             "fsync",
@@ -126,10 +134,10 @@ def _judge_durability(node: NodeFacts) -> Iterator[Finding]:
 
 
 def _judge_replicas(node: NodeFacts, kind: str) -> Iterator[Finding]:
-    if node.replicas and not node.min_replicas:
+    if node.replicas and node.min_replicas == 0:
         yield warning(
             "replicas-unasked",
-            f"there are {node.replicas} replicas, and min-replicas-to-write is not set",
+            f"{counted(node.replicas, 'replica is', 'replicas are')} connected, and min-replicas-to-write is not set",
             "a primary cut off from its replicas goes on answering; after a fail-over what it said is forgotten",
             "CONFIG SET min-replicas-to-write 1, and min-replicas-max-lag 10; it narrows the gap and cannot close it",
         )

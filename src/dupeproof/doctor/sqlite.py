@@ -1,5 +1,6 @@
 """An SQLite file: is it one that several processes may share, and on a disk that keeps it."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,21 +16,32 @@ from dupeproof.stores.sqlite.connection import NAMES
 
 MOUNTS = Path("/proc/self/mountinfo")
 NETWORKED = frozenset(
-    (
+    [
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "fuse.ceph",
+        "fuse.gcsfuse",
+        "fuse.glusterfs",
+        "fuse.rclone",
+        "fuse.s3fs",
+        "fuse.sshfs",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncpfs",
         "nfs",
         "nfs4",
-        "cifs",
         "smb3",
         "smbfs",
-        "9p",
-        "ceph",
-        "glusterfs",
-        "lustre",
-        "afs",
-        "fuse.sshfs",
-        "fuse.glusterfs",
-    )
+        "vboxsf",
+        "virtiofs",
+    ]
 )
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+"""As the kernel writes a blank in a path."""
 _EXPIRED = """
     SELECT count(*), :now - min(expires_at) FROM (
         SELECT expires_at FROM dupeproof_marks WHERE expires_at <= :now
@@ -92,11 +104,18 @@ def judge(facts: Facts) -> Iterator[Finding]:
             "if the machine itself dies, not only the process, the last claims are forgotten",
             "leave it away where that counts; full is the default",
         )
-    if facts.missing:
+    if facts.missing == NAMES:
         yield note(
             "no-tables",
-            f"tables are missing: {', '.join(facts.missing)}",
+            "there are no tables of dupeproof yet",
             "they are made on first use",
+            "dupeproof schema URL --apply",
+        )
+    elif facts.missing:
+        yield warning(
+            "old-tables",
+            f"the tables are of an older version; missing: {', '.join(facts.missing)}",
+            "they are made on first use, by a process that may write to the file",
             "dupeproof schema URL --apply",
         )
     if facts.damage is not None:
@@ -118,7 +137,7 @@ def file_system(path: Path, mounts: Path = MOUNTS) -> str | None:
     best: tuple[int, str | None] = (-1, None)
     for line in mounts.read_text().splitlines():
         before, _, after = line.partition(" - ")
-        point = Path(before.split(" ")[4].encode().decode("unicode_escape"))
+        point = Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), before.split(" ")[4]))
         if folder.is_relative_to(point) and len(point.parts) > best[0]:
             best = (len(point.parts), after.split(" ")[0])
     return best[1]

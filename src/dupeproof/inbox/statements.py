@@ -16,6 +16,9 @@ from dupeproof.stores.purging import SQLITE_NOW
 MOST_IDS = 10_000
 """In one statement: drivers and databases have limits for the number of parameters."""
 
+_KEPT = 16
+"""Texts. One of 10,000 ids has more than a megabyte, and batches may be of any size."""
+
 _MYSQL_UNTIL = "UTC_TIMESTAMP(3) + INTERVAL :window * 1000 MICROSECOND"
 _POSTGRES_UNTIL = "clock_timestamp() + CAST(:window AS bigint) * interval '1 millisecond'"
 _MYSQL_EXPIRED = "expires_at <= UTC_TIMESTAMP(3)"
@@ -41,6 +44,7 @@ class Marking(Struct, frozen=True):
     after: str
     """A row that has expired is taken over: its message came again, and late."""
     returning: str
+    """Which are marked, and of those that were taken over a count of how often they were late."""
     again: str
     """Those that were known came again; left out where marking them has said so."""
     key: str
@@ -52,7 +56,7 @@ _MARKING: dict[Dialect, Marking] = {
         row=f"(CAST(CAST(:key AS text) AS uuid), clock_timestamp(), {_POSTGRES_UNTIL})",
         after=f" ON CONFLICT (key) DO UPDATE SET {_POSTGRES_AGAIN}, late = COALESCE(known.late, 0) + 1,"
         f" seen_at = clock_timestamp(), expires_at = {_POSTGRES_UNTIL} WHERE known.expires_at <= clock_timestamp()",
-        returning=" RETURNING CAST(key AS text)",
+        returning=" RETURNING CAST(key AS text), late",
         again=f"UPDATE dupeproof_inbox AS known SET {_POSTGRES_AGAIN} WHERE key IN ",  # noqa: S608
         key="CAST(CAST(:key AS text) AS uuid)",
     ),
@@ -62,7 +66,7 @@ _MARKING: dict[Dialect, Marking] = {
         after=f" ON CONFLICT (key) DO UPDATE SET {_SQLITE_AGAIN}, late = COALESCE(late, 0) + 1,"
         " seen_at = excluded.seen_at, expires_at = excluded.expires_at"
         " WHERE dupeproof_inbox.expires_at <= excluded.seen_at",
-        returning=" RETURNING hex(key)",
+        returning=" RETURNING hex(key), late",
         again=f"UPDATE dupeproof_inbox SET {_SQLITE_AGAIN} WHERE key IN ",  # noqa: S608
         key=":key",
     ),
@@ -90,7 +94,7 @@ LATENESS = (
 LATENESS_OF_GROUP = f"SELECT * FROM ({LATENESS}) AS found WHERE consumer_group = :group"  # noqa: S608
 
 
-@lru_cache(256)
+@lru_cache(_KEPT)
 def mark(dialect: Dialect, count: int, *, returning: bool = False) -> str:
     """Mark that many ids of `:group`, `:key0` and so on, for `:window` milliseconds."""
     marking = _MARKING[dialect]
@@ -98,16 +102,16 @@ def mark(dialect: Dialect, count: int, *, returning: bool = False) -> str:
     return marking.before + rows + marking.after + (marking.returning if returning else "")
 
 
-@lru_cache(256)
+@lru_cache(_KEPT)
 def came_again(dialect: Dialect, count: int) -> str:
     return f"{_MARKING[dialect].again}({_keys(dialect, count)})"
 
 
-@lru_cache(256)
+@lru_cache(_KEPT)
 def marked(count: int) -> str:
-    """On MariaDB and MySQL, which of them this call has marked."""
+    """On MariaDB and MySQL, which of them this call has marked, and how often those taken over were late."""
     keys = _keys("mysql", count)
-    return f"SELECT HEX(`key`) FROM dupeproof_inbox WHERE `key` IN ({keys}) AND token = UNHEX(:token)"  # noqa: S608
+    return f"SELECT HEX(`key`), late FROM dupeproof_inbox WHERE `key` IN ({keys}) AND token = UNHEX(:token)"  # noqa: S608
 
 
 @lru_cache(256)

@@ -6,7 +6,6 @@ Names stay few: whoever makes a namespace per customer must not fill the memory 
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable
 
 from dupeproof.core.events import Event, Kind
 
@@ -14,6 +13,10 @@ Labels = tuple[str, str, str]
 """Kind, namespace, name."""
 OTHER = "other"
 MOST = 200
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+LAGS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+"""Where the buckets of histograms end: what a call to a store takes, how long a message waits, how large a batch is."""
 
 
 class Tallies:
@@ -25,16 +28,15 @@ class Tallies:
         self._names: set[tuple[str, str]] = set()
         self._ones: dict[Labels, itertools.count[int]] = {}
         self._more: Counter[Labels] = Counter()
-        self._bumps: dict[Labels, Callable[[], int]] = {}
 
-    def counter(self, kind: Kind, namespace: str, name: str) -> Callable[[], int]:
-        """A function that adds one, without a lock: `next` of a count is a single step of the interpreter."""
-        bump = self._bumps.get((kind, namespace, name))
-        return self._new(kind, namespace, name) if bump is None else bump
+    def count_of(self, kind: Kind, namespace: str, name: str) -> "itertools.count[int]":
+        """What to add one to, without a lock: `next` of a count is a single step of the interpreter."""
+        count = self._ones.get((kind, namespace, name))
+        return self._new(kind, namespace, name) if count is None else count
 
     def add(self, event: Event) -> None:
         if event.count == 1:
-            self.counter(event.kind, event.namespace, event.name)()
+            next(self.count_of(event.kind, event.namespace, event.name))
             return
         with self._lock:
             self._more[self._labels(event.kind, event.namespace, event.name)] += event.count
@@ -44,13 +46,9 @@ class Tallies:
             ones = {labels: _value(count) for labels, count in self._ones.items()}
             return dict(Counter(ones) + self._more)
 
-    def _new(self, kind: Kind, namespace: str, name: str) -> Callable[[], int]:
+    def _new(self, kind: Kind, namespace: str, name: str) -> "itertools.count[int]":
         with self._lock:
-            labels = self._labels(kind, namespace, name)
-            bump = self._ones.setdefault(labels, itertools.count()).__next__
-            if labels[1:] == (namespace, name):
-                self._bumps[labels] = bump
-            return bump
+            return self._ones.setdefault(self._labels(kind, namespace, name), itertools.count())
 
     def _labels(self, kind: Kind, namespace: str, name: str) -> Labels:
         if (namespace, name) not in self._names:

@@ -15,6 +15,7 @@ LEVELS = {
     Kind.NOT_REPLAYABLE: logging.WARNING,
     Kind.STORE_DOWN: logging.ERROR,
     Kind.FAILED: logging.WARNING,
+    Kind.LATE: logging.WARNING,
 }
 """What a person on call may have to look at; everything else is INFO."""
 
@@ -41,6 +42,7 @@ class LogListener:
                 ("attempt", event.attempt),
                 ("count", event.count if event.count != 1 else 0),
                 ("seconds", event.seconds),
+                ("lag", event.lag),
             )
             if value
         }

@@ -1,12 +1,13 @@
 """Events as OpenTelemetry metrics, and replays whose span leads to the first run."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from dupeproof.core.codecs import Codec, JsonCodec, origin_of, with_origin
 from dupeproof.core.events import Event, Kind
 from dupeproof.errors import ConfigError
-from dupeproof.metrics.counting import MOST, Tallies
+from dupeproof.metrics.counting import LAGS, MOST, SECONDS, SIZES, Tallies
 
 try:
     from opentelemetry import metrics, trace
@@ -28,16 +29,29 @@ class OpenTelemetryListener:
     def __init__(self, provider: metrics.MeterProvider | None = None, *, most_labels: int = MOST) -> None:
         meter = (provider or metrics.get_meter_provider()).get_meter(_SCOPE)
         self._tallies = Tallies(most_labels)
-        self.counter = self._tallies.counter
+        self.count_of = self._tallies.count_of
         meter.create_observable_counter(
             "dupeproof.events", [self._observed], description="What happened to keys and messages."
         )
-        self._seconds = meter.create_histogram("dupeproof.store.duration", unit="s")
-        self._sizes = meter.create_histogram("dupeproof.store.batch_size", unit="{key}")
+        self._seconds = meter.create_histogram(
+            "dupeproof.store.duration", unit="s", explicit_bucket_boundaries_advisory=SECONDS
+        )
+        self._sizes = meter.create_histogram(
+            "dupeproof.store.batch_size", unit="{key}", explicit_bucket_boundaries_advisory=SIZES
+        )
         self._backlog = meter.create_gauge("dupeproof.outbox.backlog", unit="{message}")
         self._oldest = meter.create_gauge("dupeproof.outbox.oldest", unit="s")
-        self._lag = meter.create_histogram("dupeproof.outbox.lag", unit="s")
+        self._lag = meter.create_histogram(
+            "dupeproof.outbox.lag", unit="s", explicit_bucket_boundaries_advisory=LAGS
+        )
         self._purge = meter.create_gauge("dupeproof.purge.duration", unit="s")
+        self._clean_since: float | None = None
+        meter.create_observable_gauge(
+            "dupeproof.purge.lag",
+            [self._purge_lag],
+            unit="s",
+            description="Nothing that is still there has been expired for longer.",
+        )
 
     def __call__(self, event: Event) -> None:
         seconds = event.seconds or 0.0
@@ -55,11 +69,17 @@ class OpenTelemetryListener:
                 self._lag.record(seconds)
             case Kind.PURGED:
                 self._purge.set(seconds)
+                if event.lag is not None:
+                    self._clean_since = time.monotonic() - event.lag
         self._tallies.add(event)
 
     def _observed(self, _: metrics.CallbackOptions) -> Iterator[metrics.Observation]:
         for (kind, namespace, name), count in self._tallies.read().items():
             yield metrics.Observation(count, {"kind": kind, "namespace": namespace, "name": name})
+
+    def _purge_lag(self, _: metrics.CallbackOptions) -> Iterator[metrics.Observation]:
+        if self._clean_since is not None:
+            yield metrics.Observation(time.monotonic() - self._clean_since)
 
 
 class TracedCodec:
@@ -106,10 +126,12 @@ def _written(context: SpanContext) -> str:
 
 
 def _read(origin: str) -> SpanContext | None:
+    """None for what is no such header: it was stored by somebody else, and a replay does not depend on it."""
     parts = origin.split("-")
     if len(parts) != 4:
         return None
-    _, trace_id, span_id, flags = parts
-    return SpanContext(
-        int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16))
-    )
+    try:
+        trace_id, span_id, flags = (int(part, 16) for part in parts[1:])
+    except ValueError:
+        return None
+    return SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(flags))

@@ -28,9 +28,9 @@ def _rendered(statement: str, style: Style) -> tuple[str, Pick]:
     if style == "pyformat":
         return _PARAMETER.sub(r"%(\1)s", statement), dict
     if style == "numeric_dollar":
-        unique = list(dict.fromkeys(names))
-        text = _PARAMETER.sub(lambda found: f"${unique.index(found[1]) + 1}", statement)
-        return text, lambda parameters: tuple(parameters[name] for name in unique)
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(names), 1)}
+        text = _PARAMETER.sub(lambda found: f"${numbers[found[1]]}", statement)
+        return text, lambda parameters: tuple(parameters[name] for name in numbers)
     text = _PARAMETER.sub("?" if style == "qmark" else "%s", statement)
     return text, lambda parameters: tuple(parameters[name] for name in names)
 

@@ -1,7 +1,6 @@
 """From a URL to a store, with the extra to install in the error when a driver is missing."""
 
 import inspect
-import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
@@ -19,9 +18,8 @@ from dupeproof.stores._async.tiered import AsyncTieredStore
 from dupeproof.stores._sync.coalescing import CoalescingStore
 from dupeproof.stores._sync.observed import ObservedStore
 from dupeproof.stores._sync.tiered import TieredStore
-from dupeproof.stores.urls import parse_url, redact
+from dupeproof.stores.urls import parse_url, redact, split_tiers
 
-_BETWEEN_TIERS = re.compile(r"\s*\+\s*(?=(?:postgresql|postgres|sqlite|memory)://)")
 _FAST_TIMEOUT = "500ms"
 StoreT = TypeVar("StoreT", Store, AsyncStore, Purgeable, AsyncPurgeable)
 
@@ -65,7 +63,7 @@ BACKENDS: dict[str, Backend] = {
 
 def open_store(url: str, observers: Sequence[Listener] = ()) -> Store:
     """The sync store for a URL. Nothing is connected yet; that happens on first use."""
-    if tiers := _tiers(url):
+    if tiers := tiers_of(url):
         fast, durable = (open_store(tier, observers) for tier in tiers)
         return TieredStore(fast, durable)  # type: ignore[arg-type]
     backend = _backend(url)
@@ -77,7 +75,7 @@ def open_store(url: str, observers: Sequence[Listener] = ()) -> Store:
 
 def open_async_store(url: str, observers: Sequence[Listener] = ()) -> AsyncStore:
     """The async store for a URL. Needs no running loop."""
-    if tiers := _tiers(url):
+    if tiers := tiers_of(url):
         fast, durable = (open_async_store(tier, observers) for tier in tiers)
         return AsyncTieredStore(fast, durable)  # type: ignore[arg-type]
     backend = _backend(url)
@@ -106,13 +104,13 @@ def resolve_store(
 
 def durable_url(url: str) -> str:
     """The URL itself, or that of the durable one of two tiers."""
-    tiers = _tiers(url)
+    tiers = tiers_of(url)
     return url if tiers is None else tiers[1]
 
 
-def _tiers(url: str) -> tuple[str, str] | None:
+def tiers_of(url: str) -> tuple[str, str] | None:
     """`redis://…+postgresql://…` is two stores: the fast tier and the durable one."""
-    parts = _BETWEEN_TIERS.split(url)
+    parts = split_tiers(url)
     if len(parts) == 1:
         return None
     if len(parts) > 2:

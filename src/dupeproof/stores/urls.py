@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from msgspec import Struct
 
@@ -11,6 +11,11 @@ from dupeproof.errors import ConfigError
 
 DEFAULT_TIMEOUT = "5s"
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
+_BETWEEN_TIERS = re.compile(r"\s*\+\s*(?=(?:postgresql|postgres|sqlite|memory)://)")
+_SETTING = re.compile(r"\s*=\s*(?:'[^']*'|\S+)")
+_HIDDEN = "***"
+_NAMES_USERS = ("postgresql", "postgres", "mysql", "mariadb", "amqp", "amqps")
+"""What stands alone before the @ is a user here; elsewhere it may be a token, or a password without its colon."""
 
 
 class StoreURL(Struct, frozen=True):
@@ -35,7 +40,10 @@ class StoreURL(Struct, frozen=True):
         return milliseconds(float(given) if _NUMBER.fullmatch(given) else given, name="timeout") / 1_000
 
     def __str__(self) -> str:
-        return redact(urlunsplit(self.parts))
+        # Not urlunsplit, which leaves out the slashes before an empty host.
+        scheme = self.scheme and f"{self.scheme}://"
+        query = self.parts.query and f"?{self.parts.query}"
+        return redact(f"{scheme}{self.parts.netloc}{self.parts.path}{query}")
 
 
 def parse_url(url: str) -> StoreURL:
@@ -47,12 +55,27 @@ def parse_url(url: str) -> StoreURL:
     return StoreURL(parts.scheme, parts, dict(pairs))
 
 
+def split_tiers(url: str) -> list[str]:
+    """`redis://…+postgresql://…` is two URLs, any other is one. Not at every plus: there is redis+sentinel://…"""
+    return _BETWEEN_TIERS.split(url)
+
+
 def redact(url: str) -> str:
-    """The URL with its password and query values hidden, fit to be printed; also one that is not quite a URL."""
+    """The URL without its secrets, fit to be printed; also one that is not quite a URL. In doubt it shows less."""
+    return "+".join(map(_redacted, split_tiers(url)))
+
+
+def _redacted(url: str) -> str:
+    if "://" not in url and _SETTING.search(url):  # as libpq takes it: host=… password=…
+        return _SETTING.sub(f"={_HIDDEN}", url)
     scheme, separator, rest = url.partition("://") if "://" in url else ("", "", url)
     # A password may hold what ought to be escaped: everything up to the last @ counts as credentials.
-    userinfo, at, rest = rest.rpartition("@")
-    rest, question, _ = rest.partition("?")
+    userinfo, at, place = ("", "", rest) if rest.startswith("/") else rest.rpartition("@")
+    before, question, _ = userinfo.partition("?")
+    if question and ("/" in before or ":" not in before):  # the @ may be one of the options
+        return f"{scheme}{separator}…"
     user, colon, _ = userinfo.partition(":")
-    shown = f"{user}:***@" if colon else userinfo + at
-    return f"{scheme}{separator}{shown}{rest}{question and '?…'}"
+    if at and not colon and scheme not in _NAMES_USERS:
+        user = _HIDDEN
+    place, question, _ = place.partition("?")
+    return f"{scheme}{separator}{user}{colon and f':{_HIDDEN}'}{at}{place}{question and '?…'}"

@@ -165,26 +165,28 @@ class Consumer:
             self._source.keep(held)
 
     def _count(self, delivery: Delivery, verdict: Any) -> None:
-        tally, kind = self.tally, Kind.FRESH
+        tally, kinds = self.tally, [Kind.FRESH]
         match verdict:
             case Ack(duplicate=True) if delivery.buried:
                 return
             case Ack(duplicate=True):
                 tally.duplicates += 1
-                kind = Kind.SEEN
-            case Ack():
+                kinds = [Kind.SEEN]
+            case Ack(late=late):
                 tally.done += 1
+                tally.late += late
+                kinds += [Kind.LATE] * late
             case Retry(counted=True):
                 tally.retried += 1
-                kind = Kind.FAILED
+                kinds = [Kind.FAILED]
             case Dead(reason):
                 delivery.buried = True
                 tally.dead += 1
-                kind = Kind.DEAD
+                kinds = [Kind.DEAD]
                 logger.warning("A message from %s is put aside: %s", self._source.name, reason)
             case _:
                 return
-        if self._plan.listeners:
+        for kind in kinds if self._plan.listeners else ():
             attempt = delivery.message.attempt
             publish(
                 self._plan.listeners,

@@ -16,7 +16,7 @@ from dupeproof.brokers.outcomes import Outcome
 from dupeproof.core.events import logger
 from dupeproof.errors import Busy, StoreUnavailable
 from dupeproof.guards import Once
-from dupeproof.inbox import Inbox
+from dupeproof.inbox import Arrival, Inbox
 from dupeproof.outbox.failures import described
 from dupeproof.sql import Translated
 
@@ -56,9 +56,10 @@ class InTransaction:
             with Translated():
                 with self._inbox.transaction() as connection:
                     began = True
-                    news = self._new(connection, chunk)
+                    arrivals = self._arrivals(connection, chunk)
                     verdicts = [
-                        self._one(connection, each, new) for each, new in zip(chunk, news, strict=True)
+                        self._one(connection, each, arrival)
+                        for each, arrival in zip(chunk, arrivals, strict=True)
                     ]
                     marked = [each.message.id for each, new in zip(chunk, news, strict=True) if new]
                     self._inbox.confirm(connection, [ident for ident in marked if ident is not None])
@@ -70,16 +71,20 @@ class InTransaction:
             raise StoreUnavailable("the database cannot be reached") from exc
         return verdicts
 
-    def _new(self, connection: Any, chunk: Sequence[Delivery]) -> list[bool]:
-        """Which of them are to be worked on: new ones, and those that have no id; not what was put aside already."""
+    def _arrivals(self, connection: Any, chunk: Sequence[Delivery]) -> list[Arrival]:
+        """Of what has no id every one is the first; what was put aside is not worked on again."""
         known = [each.message.id for each in chunk if each.message.id is not None and not each.buried]
-        answers = iter(self._inbox.first_many(connection, known))
-        return [not each.buried and (each.message.id is None or next(answers)) for each in chunk]
+        answers = iter(self._inbox.arrivals(connection, known))
+        return [
+            Arrival.AGAIN if each.buried else Arrival.FIRST if each.message.id is None else next(answers)
+            for each in chunk
+        ]
 
-    def _one(self, connection: Any, each: Delivery, new: bool) -> Verdict:
-        if new:
-            self._handler(each.message, connection)
-        return Ack(duplicate=not new)
+    def _one(self, connection: Any, each: Delivery, arrival: Arrival) -> Verdict:
+        if arrival is Arrival.AGAIN:
+            return Ack(duplicate=True)
+        self._handler(each.message, connection)
+        return Ack(late=arrival is Arrival.LATE)
 
 
 class UnderClaim:

@@ -13,7 +13,7 @@ from typing import Self
 from dupeproof.cleanup._sync.runtime import IS_ASYNC, Service, Stopping
 from dupeproof.cleanup.pacing import PurgeReport, make_pace
 from dupeproof.core.durations import Duration
-from dupeproof.core.events import Event, Kind, Listener, logger, publish
+from dupeproof.core.events import Event, Kind, Listener, as_listeners, logger, publish
 from dupeproof.core.protocols import Purgeable
 from dupeproof.errors import StoreUnavailable
 from dupeproof.guards.options import resolve_store
@@ -42,7 +42,7 @@ class Purger:
         self._pace = make_pace(every=every, batch=batch, pause=pause)
         self._store = resolve_store(store, open_purgeable, is_async=IS_ASYNC, verb="purge")
         self._owned = isinstance(store, str)
-        self._listeners = tuple(events)
+        self._listeners = as_listeners(events)
         self._service = Service("dupeproof-purger", self._serve)
         self._clean_since: float | None = None
         self.last: PurgeReport | None = None
@@ -110,12 +110,17 @@ class Purger:
         finally:
             # Also when the store went away half-way: those that are gone were removed all the same.
             seconds = time.monotonic() - began
+            lag = self._lag()
+            if complete:
+                self._clean_since = began
             if removed or complete:
-                event = Event(kind=Kind.PURGED, namespace="", count=removed, seconds=seconds)
+                left = self._lag()
+                event = Event(kind=Kind.PURGED, namespace="", count=removed, seconds=seconds, lag=left)
                 publish(self._listeners, event)
-        lag = None if self._clean_since is None else time.monotonic() - self._clean_since
-        if complete:
-            self._clean_since = began
         report = PurgeReport(removed=removed, batches=batches, seconds=seconds, complete=complete, lag=lag)
         self.last = report
         return report
+
+    def _lag(self) -> float | None:
+        """Seconds since the last pass that left nothing began."""
+        return None if self._clean_since is None else time.monotonic() - self._clean_since

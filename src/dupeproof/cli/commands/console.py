@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dupeproof.cli.output import say
-from dupeproof.cli.target import Url, chosen, existing
+from dupeproof.cli.output import report
+from dupeproof.cli.target import AsJson, Url, chosen, existing
 from dupeproof.errors import ConfigError
 
 TOKEN = "DUPEPROOF_CONSOLE_TOKEN"  # noqa: S105 - the name of a variable
@@ -34,6 +34,7 @@ def console(
         ),
     ] = None,
     show_results: Annotated[bool, typer.Option("--show-results", help="Show stored results.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Serve a page on this machine: what the store holds, its health, one key, late duplicates, the outbox.
 
@@ -63,9 +64,12 @@ def console(
             f"port {port} cannot be had ({exc.strerror}); choose another with --port, or 0 for any"
         ) from exc
     with listening:
-        say(f"http://{_HOST}:{listening.getsockname()[1]}/")
+        address = f"http://{_HOST}:{listening.getsockname()[1]}/"
+        report(address, {"url": address}, as_json=as_json)
         # No access log: it would hold nothing that the audit does not.
-        config = uvicorn.Config(app, access_log=False, log_level="warning", server_header=False)
+        config = uvicorn.Config(
+            app, access_log=False, log_level="warning", server_header=False, proxy_headers=False
+        )
         try:
             uvicorn.Server(config).run(sockets=[listening])
         except KeyboardInterrupt:

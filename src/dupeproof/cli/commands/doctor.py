@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 import typer
+from rich.markup import escape
 from rich.padding import Padding
 
 from dupeproof.cli.output import out, say, say_json
@@ -44,8 +45,9 @@ def _show(report: Report) -> None:
     say(report.store + ("" if version is None else f", version {version}"))
     for finding in report.findings:
         out.print()
-        out.print(f"[{_COLORS[finding.severity]}]{finding.severity}[/]  {finding.what}", highlight=False)
+        what = escape(finding.what)  # it may hold the name of a group
+        out.print(f"[{_COLORS[finding.severity]}]{finding.severity}[/]  {what}", highlight=False)
         for name, text in (("why", finding.why), ("fix", finding.fix)):
-            out.print(Padding(f"[dim]{name}[/]  {text}", (0, 0, 0, 2)), highlight=False)
+            out.print(Padding(f"[dim]{name}[/]  {escape(text)}", (0, 0, 0, 2)), highlight=False)
     if not report.findings:
         say("Nothing found that would break the guarantee.")

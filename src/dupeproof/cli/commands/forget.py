@@ -2,7 +2,7 @@
 
 from dupeproof import Once
 from dupeproof.cli.output import NotFound, report
-from dupeproof.cli.target import AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_and_key
+from dupeproof.cli.target import UNKNOWN, AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_and_key
 
 
 def forget(
@@ -19,5 +19,5 @@ def forget(
     url, key = url_and_key(first, second)
     with Once(url, namespace=namespace) as once:
         if not once.forget(key):
-            raise NotFound(f"nothing is known of this key in namespace {namespace}")
+            raise NotFound(UNKNOWN.format(namespace))
     report("forgotten", {"forgotten": True}, as_json=as_json)

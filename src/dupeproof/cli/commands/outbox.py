@@ -8,7 +8,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from dupeproof.cli.output import NotFound, out, report, say, say_json, say_pairs
+from dupeproof.cli.output import complain, out, report, say, say_json, say_pairs
 from dupeproof.cli.target import AsJson, Url, after_url, chosen, existing
 from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError
@@ -111,7 +111,8 @@ def _move(
     facts = {done.replace(" ", "_"): sorted(moved), "missing": sorted(missing)}
     report(f"{done}: {len(moved):,}", facts, as_json=as_json)
     if missing:
-        raise NotFound(f"not dead: {', '.join(sorted(missing))}")
+        complain(f"not dead: {', '.join(sorted(missing))}")
+        raise typer.Exit(1)
 
 
 def _opened(url: str | None) -> Source:

@@ -14,6 +14,7 @@ from dupeproof.cli.output import err, say, say_json, size
 from dupeproof.cli.target import AsJson, Url, chosen, existing
 from dupeproof.core.events import Event, Kind
 from dupeproof.core.protocols import Purgeable
+from dupeproof.core.wording import counted
 from dupeproof.stores._sync.cleaning import open_purgeable
 
 
@@ -59,7 +60,7 @@ def _pass(store: Purgeable, batch: int, *, as_json: bool) -> None:
     if as_json:
         say_json(facts)
         return
-    text = f"removed {report.removed:,} in {report.batches:,} batches and {report.seconds:.2f} s"
+    text = f"removed {report.removed:,} in {counted(report.batches, 'batch', 'batches')} and {report.seconds:.2f} s"
     if left is not None and left.bytes is not None:
         text += f"; the store now has {size(left.bytes)}"
     say(text)
@@ -68,7 +69,8 @@ def _pass(store: Purgeable, batch: int, *, as_json: bool) -> None:
 def _serve(store: Purgeable, every: str, batch: int, *, as_json: bool) -> None:
     def tell(event: Event) -> None:
         if as_json:
-            say_json({"event": event.kind, "count": event.count, "seconds": event.seconds})
+            facts = {"event": event.kind, "count": event.count, "seconds": event.seconds, "lag": event.lag}
+            say_json(facts)
         elif event.kind is Kind.PURGED:
             say(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} removed {event.count:,} in {event.seconds:.2f} s")
 

@@ -7,7 +7,7 @@ import typer
 
 from dupeproof import Once
 from dupeproof.cli.output import NotFound, say_json, say_pairs
-from dupeproof.cli.target import AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_and_key
+from dupeproof.cli.target import UNKNOWN, AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_and_key
 from dupeproof.guards.entries import Entry
 from dupeproof.keys.names import key_digest
 
@@ -28,7 +28,7 @@ def show(
     with Once(url, namespace=namespace) as once:
         entry = once.get(key)
     if entry is None:
-        raise NotFound(f"nothing is known of this key in namespace {namespace}")
+        raise NotFound(UNKNOWN.format(namespace))
     facts = {"state": entry.state, "namespace": namespace, "digest": key_digest(namespace)(key).hex()[:12]}
     facts |= _facts(entry)
     if result and entry.state == "done":

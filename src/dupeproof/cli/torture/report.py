@@ -10,6 +10,7 @@ import msgspec
 
 from dupeproof.cli.page import html_table, write_page
 from dupeproof.cli.torture.running import Outcome
+from dupeproof.core.wording import counted
 
 _SHOWN = 10
 
@@ -20,7 +21,8 @@ def headline(outcome: Outcome) -> str:
     verdict = (
         "every message had its effect once" if outcome.is_exact else "NOT every message had its effect once"
     )
-    return f"{request.messages:,} messages through {where}, {len(outcome.faults):,} faults: {verdict}"
+    messages, faults = counted(request.messages, "message"), counted(len(outcome.faults), "fault")
+    return f"{messages} through {where}, {faults}: {verdict}"
 
 
 def pairs(outcome: Outcome) -> dict[str, object]:
@@ -54,7 +56,7 @@ def recoveries(outcome: Outcome) -> list[float]:
 def violations(outcome: Outcome) -> list[str]:
     found = outcome.audit
     lines = [
-        f"{len(part):,} messages {what}: {', '.join(list(part)[:_SHOWN])}{' …' if len(part) > _SHOWN else ''}"
+        f"{counted(len(part), 'message')} {what}: {', '.join(list(part)[:_SHOWN])}{' …' if len(part) > _SHOWN else ''}"
         for part, what in (
             (found.lost, "had no effect"),
             (found.doubled, "had more than one effect"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from dupeproof.core import outcomes
-from dupeproof.core.events import Kind, Listener, Teller, logger
+from dupeproof.core.events import Listener, logger
 from dupeproof.core.protocols import AsyncStore, AsyncWaitable
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release
 from dupeproof.core.states import State
@@ -32,18 +32,10 @@ class AsyncEngine:
         self.store = store
         self.heartbeat = Heartbeat(store)
         self.listeners = tuple(listeners)
-        self._tellers: dict[tuple[Kind, str, str], Teller] = {}
         self.on_dead = on_dead
         self.cache = cache
         self._waitable = store if isinstance(store, AsyncWaitable) else None
         self._left_over: list[Release] = []
-
-    def teller(self, kind: Kind, namespace: str, name: str) -> Teller:
-        """For one kind of event of one function: made once, because it is needed at every call."""
-        tell = self._tellers.get((kind, namespace, name))
-        if tell is None:
-            tell = self._tellers[kind, namespace, name] = Teller(self.listeners, kind, namespace, name)
-        return tell
 
     async def ask(self, requests: list[ClaimRequest]) -> list[outcomes.Outcome]:
         try:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from dupeproof.core.codecs import Codec
 from dupeproof.core.crashes import armed, reached
-from dupeproof.core.events import Kind
+from dupeproof.core.events import Kind, Tellers
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
 from dupeproof.guards._async.claims import AsyncClaim
@@ -34,12 +34,9 @@ class AsyncRunner:
         self.policy = policy
         self._digest = digest
         self._codec = codec
-        self._name = name
+        self._tellers = Tellers(engine.listeners, policy.terms.namespace, name)
+        self._won, self._finished = self._tellers[Kind.WON], self._tellers[Kind.FINISHED]
         self._here: RunsHere | None = own_ability(engine.store, RunsHere)  # type: ignore[type-abstract]
-        self._won, self._finished = (
-            engine.teller(kind, policy.terms.namespace, name) if engine.listeners else None
-            for kind in (Kind.WON, Kind.FINISHED)
-        )
 
     def claim(self, key: str, returns: Any, fingerprint: bytes) -> AsyncClaim:
         return self._claim(key, self._digest(key), returns, fingerprint)
@@ -92,7 +89,9 @@ class AsyncRunner:
         here = self._here
         if here is None or (owner := here.begin(digest, self.policy.terms, fingerprint)) is None:
             return await _perform(self._claim(key, digest, returns, fingerprint), fn, args, kwargs)
-        if self._won is not None:
+        for count in self._won.counts:
+            next(count)
+        if self._won.listeners:
             self._won(digest, 1)
         try:
             if armed:
@@ -112,7 +111,9 @@ class AsyncRunner:
         if not stored:
             await self._continued(here, owner, key, digest, returns, fingerprint).finish(value)
             return value
-        if self._finished is not None:
+        for count in self._finished.counts:
+            next(count)
+        if self._finished.listeners:
             self._finished(digest, 1)
         if armed:
             reached("after-finish")
@@ -128,7 +129,7 @@ class AsyncRunner:
 
     def _claim(self, key: str, digest: bytes, returns: Any, fingerprint: bytes) -> AsyncClaim:
         return AsyncClaim(
-            self._engine, self.policy, self._name, self._codec, returns, key, digest, fingerprint
+            self._engine, self.policy, self._tellers, self._codec, returns, key, digest, fingerprint
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 from dupeproof.core import outcomes
 from dupeproof.core.codecs import Codec, Unstorable
 from dupeproof.core.crashes import Crashed, armed, reached
-from dupeproof.core.events import Kind, logger
+from dupeproof.core.events import Kind, Tellers, logger
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release, Renew, Terms
@@ -48,7 +48,7 @@ class Claim:
         self,
         engine: Engine,
         policy: Policy,
-        name: str,
+        tellers: Tellers,
         codec: Codec,
         returns: Any,
         key: str,
@@ -57,7 +57,7 @@ class Claim:
     ) -> None:
         self._engine = engine
         self._policy = policy
-        self._name = name
+        self._tellers = tellers
         self._codec = codec
         self._returns = returns
         self._key = key
@@ -367,8 +367,10 @@ class Claim:
             self._pulse.remove(self)
 
     def _publish(self, kind: Kind) -> None:
-        if self._engine.listeners:
-            tell = self._engine.teller(kind, self._policy.terms.namespace, self._name)
+        tell = self._tellers[kind]
+        for count in tell.counts:
+            next(count)
+        if tell.listeners:
             tell(self._request.key, self.attempt)
 
     def _title(self) -> str:

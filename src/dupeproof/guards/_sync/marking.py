@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from typing import TypeVar
 
-from dupeproof.core.events import Event, Kind, Listener, publish
+from dupeproof.core.events import Event, Kind, Listener, Tellers, publish
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import KeepsNames, SeenSet, Store
 from dupeproof.core.records import FoundMark, Mark
@@ -27,6 +27,7 @@ class Marking:
         self.window = policy.terms.window
         self._run_when_down = policy.run_when_down
         self.listeners = listeners
+        self._tellers = Tellers(listeners, self._namespace)
         self._digest = key_digest(self._namespace)
         keeper: KeepsNames | None = own_ability(store, KeepsNames)  # type: ignore[type-abstract]
         self.names = None if keeper is None else keeper.names(self._namespace)
@@ -40,7 +41,11 @@ class Marking:
             if self._run_when_down:
                 return False
             raise
-        self._tell(Kind.FRESH if fresh else Kind.SEEN, text)
+        tell = self._tellers[Kind.FRESH if fresh else Kind.SEEN]
+        for count in tell.counts:
+            next(count)
+        if tell.listeners:
+            tell(self._digest(text), 0)
         return not fresh
 
     def fresh(self, items: Iterable[T], key: Callable[[T], Key] | None) -> list[T]:
@@ -89,8 +94,6 @@ class Marking:
             return self._set
         raise ConfigError(f"{self._kind} keeps no marks, so seen() and fresh() cannot be used with it")
 
-    def _tell(self, kind: Kind, key: str = "", count: int = 1) -> None:
+    def _tell(self, kind: Kind, count: int = 1) -> None:
         if self.listeners and count:
-            shown = self._digest(key).hex()[:12] if key else ""
-            event = Event(kind=kind, namespace=self._namespace, key=shown, count=count)
-            publish(self.listeners, event)
+            publish(self.listeners, Event(kind=kind, namespace=self._namespace, count=count))

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from dupeproof.core.codecs import Codec, JsonCodec, Unstorable
 from dupeproof.core.durations import Duration
-from dupeproof.core.events import Event, Kind, Listener, publish, store_observers
+from dupeproof.core.events import Event, Kind, Listener, as_listeners, publish, store_observers
 from dupeproof.core.policy import OnAbandoned, OnBusy, OnStoreDown, make_policy
 from dupeproof.core.protocols import Store
 from dupeproof.core.records import Finish, Health, Release, Stats
@@ -85,7 +85,7 @@ class Once:
         self._codec: Codec = JsonCodec() if codec is None else codec
         self._returns = KnownReturns(self._codec, is_async=IS_ASYNC)
         self._digest = key_digest(namespace)
-        listeners = tuple(events)
+        listeners = as_listeners(events)
         opener = functools.partial(open_store, observers=store_observers(listeners))
         self._store = resolve_store(store, opener, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)

@@ -9,9 +9,11 @@ from typing import Any
 
 from dupeproof.core.crashes import armed, reached
 from dupeproof.core.durations import Duration
+from dupeproof.core.events import Event, Listener, as_listeners, publish
 from dupeproof.core.lateness import Lateness, Tally, lateness_by_group
 from dupeproof.errors import ConfigError
 from dupeproof.inbox import statements, windows
+from dupeproof.inbox.arrivals import Arrival, told
 from dupeproof.inbox.inserting import insertion
 from dupeproof.inbox.windows import Window
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
@@ -40,13 +42,23 @@ class Inbox:
     `window` is how long a message is remembered, from when it was first met: a duration, or a name out of `WINDOWS`.
     The database may say otherwise, see `change_window`; that is asked with the first message and then twice a minute.
     It must be longer than your longest transaction: a duplicate that has waited for one may find its mark expired.
+    `events` are told of what is `fresh`, `seen` and `late`, when it is asked for: what you roll back is told again. Leave that
+    to a consumer where there is one; it tells of what was committed.
     Groups do not know of each other. One inbox is for one database: the window it has read there is used everywhere.
     """
 
-    def __init__(self, group: str, window: Duration = "24h", database: Any = None) -> None:
+    def __init__(
+        self,
+        group: str,
+        window: Duration = "24h",
+        database: Any = None,
+        *,
+        events: Iterable[Listener] = (),
+    ) -> None:
         self._digest = key_digest(check_namespace(group))
         self._window = Window(window)
         self._opened = None if database is None else opened(database)
+        self._listeners = as_listeners(events)
         self.group = group
 
     def transaction(self) -> AbstractContextManager[Any]:
@@ -60,6 +72,8 @@ class Inbox:
 
     def first(self, connection: Any, message_id: Key) -> bool:
         """Whether the message is new; marks it if so, in one statement."""
+        if self._listeners:
+            return (self.arrivals(connection, [message_id]))[0] is not Arrival.AGAIN
         digest = self._digest(check_key(message_id))
         with _TRANSLATED:
             joined = self._joined(connection)
@@ -80,6 +94,10 @@ class Inbox:
 
     def first_many(self, connection: Any, message_ids: Iterable[Key]) -> list[bool]:
         """Whether each is new, in order, all in one statement; one that stands in the batch twice is new once."""
+        return [each is not Arrival.AGAIN for each in self.arrivals(connection, message_ids)]
+
+    def arrivals(self, connection: Any, message_ids: Iterable[Key]) -> list[Arrival]:
+        """As `first_many`, and of the new ones which were known before their window was over."""
         digests = [self._digest(text) for text in check_keys(message_ids)]
         if not digests:
             return []
@@ -96,10 +114,10 @@ class Inbox:
                 joined.count(again, self._values(joined, known))
         if armed and new:
             reached("after-mark")
-        answers = []
-        for digest in digests:
-            answers.append(digest in new)
-            new.discard(digest)
+        # Taken out when it is answered, so the second of a batch came again.
+        answers = [new.pop(digest, Arrival.AGAIN) for digest in digests]
+        for kind, count in told(answers).items():
+            publish(self._listeners, Event(kind=kind, namespace=self.group, count=count))
         return answers
 
     def confirm(self, connection: Any, message_ids: Iterable[Key]) -> None:
@@ -208,18 +226,20 @@ def _announced(transaction: AbstractContextManager[Any]) -> Iterator[Any]:
     reached("after-commit")
 
 
-def _marked(joined: Joined, digests: Sequence[bytes], values: dict[str, Any]) -> set[bytes]:
-    """Those of them that are new."""
+def _marked(joined: Joined, digests: Sequence[bytes], values: dict[str, Any]) -> dict[bytes, Arrival]:
+    """Those of them that are new, or late and so taken for new."""
     if joined.dialect == "mysql":
         values["token"] = secrets.token_hex(8)
         affected = joined.count(statements.mark("mysql", len(digests)), values)
         if affected == len(digests):
-            return set(digests)
+            return dict.fromkeys(digests, Arrival.FIRST)
         rows = joined.execute(statements.marked(len(digests)), values)
     else:
         statement = statements.mark(joined.dialect, len(digests), returning=True)
         rows = joined.execute(statement, values)
-    return {bytes.fromhex(row[0].replace("-", "")) for row in rows}
+    return {
+        bytes.fromhex(key.replace("-", "")): Arrival.LATE if late else Arrival.FIRST for key, late in rows
+    }
 
 
 def _parameter(joined: Joined, digest: bytes) -> bytes | str:

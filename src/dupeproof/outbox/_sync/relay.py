@@ -8,7 +8,7 @@ from typing import Self
 
 from dupeproof.core.crashes import armed, reached
 from dupeproof.core.durations import Duration
-from dupeproof.core.events import Event, Kind, Listener, logger, publish
+from dupeproof.core.events import Event, Kind, Listener, as_listeners, logger, publish
 from dupeproof.core.tokens import new_token
 from dupeproof.errors import StoreUnavailable
 from dupeproof.keys.names import key_digest
@@ -78,7 +78,7 @@ class Relay:
         self._publisher = publisher_of(publisher)
         self._source = open_source(source)
         self._listen = listen
-        self._listeners = tuple(events)
+        self._listeners = as_listeners(events)
         self._rest: Rest | None = None
         self._stop_by: float | None = None
         self._failures = 0

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from dupeproof.core.clock import Clock, system_clock
 from dupeproof.core.durations import Duration, milliseconds
-from dupeproof.core.events import Event, Kind, Listener, publish
+from dupeproof.core.events import Event, Kind, Listener, as_listeners, publish
 from dupeproof.core.protocols import AsyncSeenSet, AsyncStore
 from dupeproof.core.records import Mark
 from dupeproof.errors import ConfigError, TokenContextMismatch, TokenExpired, TokenForged, TokenUsed
@@ -44,7 +44,7 @@ class AsyncOneTimeTokens:
         # No namespace of a user's can hold a slash, so tokens and marks never meet.
         self._digest = key_digest(f"token/{self._namespace}")
         self._leeway = milliseconds(leeway, name="leeway")
-        self._listeners = tuple(events)
+        self._listeners = as_listeners(events)
         self._clock = clock
         self._store = resolve_store(store, open_async_store, is_async=True)
         self._owned = isinstance(store, str)
