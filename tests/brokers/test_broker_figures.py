@@ -11,6 +11,7 @@ from brokers_places import PLACES, SERVERS, message, new_queue
 from psycopg_pool import ConnectionPool
 
 from dupeproof import Inbox
+from dupeproof.inbox import Arrival
 
 MESSAGES = int(os.environ.get("BROKER_MESSAGES", "200"))
 ROUNDS = int(os.environ.get("BROKER_ROUNDS", "3"))
@@ -21,8 +22,8 @@ GOALS = (0.7, 5.0) if ROUNDS >= 5 else (0.4, 2.5)
 class NoInbox(Inbox):
     """The same consumer with no dedup at all."""
 
-    def first_many(self, connection, message_ids):
-        return [True for _ in message_ids]
+    def arrivals(self, connection, message_ids):
+        return [Arrival.FIRST for _ in message_ids]
 
     def confirm(self, connection, message_ids):
         pass

@@ -114,7 +114,7 @@ def marked(count: int) -> str:
     return f"SELECT HEX(`key`), late FROM dupeproof_inbox WHERE `key` IN ({keys}) AND token = UNHEX(:token)"  # noqa: S608
 
 
-@lru_cache(256)
+@lru_cache(_KEPT)
 def count(dialect: Dialect, number: int) -> str:
     """How many of that many are there."""
     key = "`key`" if dialect == "mysql" else "key"

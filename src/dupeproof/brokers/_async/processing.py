@@ -60,8 +60,7 @@ class AsyncInTransaction:
                         await self._one(connection, each, arrival)
                         for each, arrival in zip(chunk, arrivals, strict=True)
                     ]
-                    marked = [each.message.id for each, new in zip(chunk, news, strict=True) if new]
-                    await self._inbox.confirm(connection, [ident for ident in marked if ident is not None])
+                    await self._inbox.confirm(connection, _marked(chunk, arrivals))
                     if self._source.features.position:
                         await self._source.record(connection, chunk)
         except OSError as exc:
@@ -84,6 +83,13 @@ class AsyncInTransaction:
             return Ack(duplicate=True)
         await self._handler(each.message, connection)
         return Ack(late=arrival is Arrival.LATE)
+
+
+def _marked(chunk: Sequence[Delivery], arrivals: Sequence[Arrival]) -> list[str]:
+    """The ids that are new with this transaction."""
+    pairs = zip(chunk, arrivals, strict=True)
+    ids = [each.message.id for each, arrival in pairs if arrival is not Arrival.AGAIN]
+    return [ident for ident in ids if ident is not None]
 
 
 class AsyncUnderClaim:

@@ -61,8 +61,7 @@ class InTransaction:
                         self._one(connection, each, arrival)
                         for each, arrival in zip(chunk, arrivals, strict=True)
                     ]
-                    marked = [each.message.id for each, new in zip(chunk, news, strict=True) if new]
-                    self._inbox.confirm(connection, [ident for ident in marked if ident is not None])
+                    self._inbox.confirm(connection, _marked(chunk, arrivals))
                     if self._source.features.position:
                         self._source.record(connection, chunk)
         except OSError as exc:
@@ -85,6 +84,13 @@ class InTransaction:
             return Ack(duplicate=True)
         self._handler(each.message, connection)
         return Ack(late=arrival is Arrival.LATE)
+
+
+def _marked(chunk: Sequence[Delivery], arrivals: Sequence[Arrival]) -> list[str]:
+    """The ids that are new with this transaction."""
+    pairs = zip(chunk, arrivals, strict=True)
+    ids = [each.message.id for each, arrival in pairs if arrival is not Arrival.AGAIN]
+    return [ident for ident in ids if ident is not None]
 
 
 class UnderClaim:
