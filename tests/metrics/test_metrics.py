@@ -148,7 +148,11 @@ class _Task:
         """Nobody would await it."""
 
 
-@pytest.mark.parametrize("events", [print, [5], [_task], [_Task()]], ids=repr)
+@pytest.mark.parametrize(
+    "events",
+    [print, [5], [_task], [_Task()]],
+    ids=["a function", "a number", "a coroutine function", "its like"],
+)
 def test_what_cannot_be_a_listener_is_refused_before_the_first_event(events, tmp_path):
     url = f"sqlite:///{tmp_path}/dedup.db"
     for make in (
