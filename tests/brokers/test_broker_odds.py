@@ -1,12 +1,26 @@
 """Handlers and messages that nobody expects: none of them loses or doubles an effect, none of them stops the others."""
 
 import asyncio
+import functools
 
 import pytest
-from brokers_ledgers import PostgresLedger
-from brokers_places import PLACES, SERVERS, MemoryPlace, NatsPlace, RedisStreamPlace, message, new_queue
+from brokers_ledgers import PostgresLedger, SqliteLedger
+from brokers_places import (
+    PLACES,
+    SERVERS,
+    KafkaPlace,
+    MemoryPlace,
+    NatsPlace,
+    OrderedMemoryPlace,
+    RedisStreamPlace,
+    message,
+    new_queue,
+)
+from psycopg_pool import ConnectionPool
+from sqlalchemy import create_engine, text
+from sqlalchemy.orm import sessionmaker
 
-from dupeproof import Once
+from dupeproof import AsyncOnce, ConfigError, Inbox, Once
 from dupeproof.brokers.base import Reject
 from dupeproof.brokers.memory import broker
 
@@ -53,7 +67,7 @@ def test_a_handler_that_rolls_back_by_itself_is_told(spoilt, memory, run, until,
     place, queue = memory
 
     def handle(message, connection):
-        connection.rollback()
+        connection.execute("ROLLBACK")
         spoilt.write(message, connection)
 
     place.publish(message(queue, "m-1"))
@@ -82,22 +96,171 @@ def test_an_id_that_cannot_be_read_is_the_messages_fault(memory, run, until):
     assert seen == ["good"]
 
 
-def test_a_task_cancelled_inside_a_handler_hangs_nobody(memory, run, until, tmp_path):
-    from dupeproof import AsyncOnce
+def cancelling(seen):
+    """A handler that waits, the first two times for one message, for something that somebody cancels."""
 
-    place, queue = memory
-    seen = []
-
-    async def handle(each):
-        if each.id == "bad" and each.attempt < 3:
+    async def handle(each, *connection):
+        if each.id == "m-1" and each.attempt < 3:
             waiting = asyncio.ensure_future(asyncio.sleep(60))
             asyncio.get_running_loop().call_soon(waiting.cancel)
             await waiting
         seen.append(each.id)
 
+    return handle
+
+
+@pytest.mark.parametrize("kind", [MemoryPlace, OrderedMemoryPlace])
+def test_a_task_cancelled_inside_a_handler_hangs_nobody(kind, run, until):
+    place, queue, seen = kind(), new_queue(), []
+    place.declare(queue)
+    place.publish(*(message(queue, f"m-{n}", key="k") for n in range(4)))
+    once = AsyncOnce("memory://", lease="200ms")
+    running = run(place.consumer(queue, cancelling(seen), once=once, backoff="50ms"))
+    until(lambda: len(seen) == 4, lambda: (running.tally, seen))
+    running.stop()
+    if kind is OrderedMemoryPlace:
+        assert seen == ["m-0", "m-1", "m-2", "m-3"]
+
+
+@pytest.mark.parametrize("batch", [1, 100])
+def test_on_kafka_nothing_is_passed_over_when_a_task_is_cancelled_inside_a_handler(
+    kafka_server, spoilt, batch, run, until
+):
+    place, queue, seen = KafkaPlace(kafka_server.url), new_queue(), []
+    place.declare(queue)
+    place.publish(*(message(queue, f"m-{n}", key="k") for n in range(4)))
+    wait = cancelling(seen)
+
+    async def handle(each, connection):
+        await spoilt.write_async(each, connection)
+        await wait(each)
+
+    inbox = spoilt.inbox(is_async=True, group=queue)
+    running = run(place.consumer(queue, handle, inbox=inbox, batch=batch, backoff="50ms"))
+    until(lambda: running.tally.done == 4, lambda: (running.tally, seen))
+    running.stop()
+    assert [row[0] for row in spoilt.rows()] == ["m-0", "m-1", "m-2", "m-3"]
+
+
+def test_a_handler_for_threads_may_raise_what_ends_tasks(memory, run, until):
+    place, queue = memory
     place.publish(message(queue, "bad"), message(queue, "good"))
-    running = run(place.consumer(queue, handle, once=AsyncOnce("memory://", lease="200ms"), backoff="50ms"))
-    until(lambda: set(seen) == {"bad", "good"}, lambda: running.tally)
+
+    def handle(each):
+        if each.id == "bad":
+            raise asyncio.CancelledError
+
+    once = Once("memory://", lease="100ms")
+    running = run(place.consumer(queue, handle, once=once, backoff="10ms", max_attempts=2))
+    until(lambda: running.tally.dead == 1 and running.tally.done == 1, lambda: running.tally)
+    running.stop()
+
+
+async def as_task(each):
+    """Done only when somebody awaits it."""
+
+
+def as_generator(each):
+    yield each
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [functools.partial(lambda call, each: call(each), as_task), as_generator],
+    ids=["coroutine", "generator"],
+)
+def test_what_is_only_begun_is_not_acknowledged(memory, handler, run, until):
+    place, queue = memory
+    place.publish(message(queue, "m-1"))
+    running = run(place.consumer(queue, handler, once=Once("memory://"), max_attempts=1))
+    until(lambda: running.tally.dead == 1, lambda: running.tally)
+    running.stop()
+    assert running.tally.done == 0
+
+
+def test_middleware_for_tasks_is_refused_for_a_handler_for_threads(memory):
+    place, queue = memory
+
+    async def layer(each, call_next):
+        return call_next(each)
+
+    with pytest.raises(ConfigError, match="async"):
+        place.consumer(queue, print, once=Once("memory://"), middleware=[layer])
+
+
+ON_POSTGRES = [
+    pytest.param(kind, marks=pytest.mark.server("postgres")) for kind in ("url", "pool", "engine", "sessions")
+]
+
+
+@pytest.fixture(params=[*ON_POSTGRES, "sqlite"])
+def lent(request, tmp_path):
+    """A database whose connection handlers are given, and how they write."""
+    if request.param == "sqlite":
+        ledger = SqliteLedger(tmp_path / "effects.db")
+        yield f"sqlite:///{tmp_path}/effects.db", ledger.counts, ledger.write
+        return
+    url = request.getfixturevalue("postgres_module_url")
+    ledger = PostgresLedger(url)
+    ledger.empty()
+    if request.param == "url":
+        yield url, ledger.counts, ledger.write
+    elif request.param == "pool":
+        with ConnectionPool(url, min_size=1) as pool:
+            yield pool, ledger.counts, ledger.write
+    else:
+        engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+
+        def write(each, connection):
+            connection.execute(text("INSERT INTO effects (message_id) VALUES (:id)"), {"id": each.id})
+
+        yield engine if request.param == "engine" else sessionmaker(engine), ledger.counts, write
+        engine.dispose()
+
+
+def test_a_handler_cannot_commit_what_others_of_its_batch_have_marked(lent, memory, run, until):
+    database, counts, write = lent
+    place, queue = memory
+
+    def handle(each, connection):
+        write(each, connection)
+        connection.commit()
+
+    place.publish(*(message(queue, f"m-{n}") for n in range(3)))
+    running = run(place.consumer(queue, handle, inbox=Inbox(queue, database=database), max_attempts=1))
+    until(lambda: running.tally.dead == 3, lambda: running.tally)
+    running.stop()
+    assert counts() == {}
+
+
+def test_a_commit_in_plain_words_is_told_and_happens_once(spoilt, memory, run, until, caplog):
+    place, queue = memory
+
+    def handle(each, connection):
+        spoilt.write(each, connection)
+        connection.execute("COMMIT")
+
+    place.publish(*(message(queue, f"m-{n}") for n in range(3)))
+    running = run(place.consumer(queue, handle, inbox=spoilt.inbox(is_async=False, group=queue)))
+    until(lambda: running.tally.duplicates == 3, lambda: running.tally)
+    place.publish(*(message(queue, f"m-{n}") for n in range(3, 6)))
+    until(lambda: spoilt.counts() == {"m-0": 1, "m-3": 1, "m-4": 1, "m-5": 1}, spoilt.counts)
+    running.stop()
+    assert "2 messages after it" in caplog.text
+
+
+def test_an_error_that_is_only_called_as_those_of_databases_counts(memory, run, until):
+    place, queue = memory
+
+    class OperationalError(Exception):
+        pass
+
+    def handle(each):
+        raise OperationalError
+
+    place.publish(message(queue, "m-1"))
+    running = run(place.consumer(queue, handle, once=Once("memory://"), max_attempts=2, backoff="10ms"))
+    until(lambda: running.tally.dead == 1, lambda: running.tally)
     running.stop()
 
 

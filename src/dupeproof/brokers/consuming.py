@@ -8,7 +8,7 @@ from dupeproof.brokers._async.protocols import AsyncSource
 from dupeproof.brokers._sync.consumer import Consumer
 from dupeproof.brokers._sync.protocols import Source
 from dupeproof.brokers.base import UNGUARDED, Handler
-from dupeproof.brokers.options import ConsumeOptions, check_guard, is_async
+from dupeproof.brokers.options import ConsumeOptions, check_guard, check_middleware, is_async
 
 AnyConsumer = Consumer | AsyncConsumer
 
@@ -32,6 +32,7 @@ def make_consumer(
     options: ConsumeOptions,
 ) -> AnyConsumer:
     check_guard(handler, inbox, once)
+    options["middleware"] = check_middleware(handler, options.get("middleware", ()))
     group = group_of(group, inbox, once)
     if is_async(handler):
         return AsyncConsumer(async_source(), handler, group=group, inbox=inbox, once=once, **options)

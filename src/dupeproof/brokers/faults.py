@@ -4,7 +4,7 @@ import msgspec
 
 from dupeproof.brokers.base import Reject
 from dupeproof.errors import Busy, ClaimLost, Dead, Held, KeyReused, RetryTransaction, StoreUnavailable
-from dupeproof.sql.faults import code_of
+from dupeproof.sql.faults import code_of, is_database_error
 
 _PASSING = ("08", "53", "57P", "40")
 """Classes of SQLSTATE: connection lost, out of resources, shut down or starting up, rolled back in favour of another."""
@@ -21,7 +21,11 @@ def not_now(exc: BaseException) -> bool:
     if isinstance(exc, RetryTransaction | StoreUnavailable):
         return True
     names = {each.__name__ for each in type(exc).__mro__}
-    if not names & {"OperationalError", "InterfaceError", "PostgresConnectionError"}:
+    if not is_database_error(exc) or not names & {
+        "OperationalError",
+        "InterfaceError",
+        "PostgresConnectionError",
+    }:
         return False
     code = code_of(exc)
     if isinstance(code, int):

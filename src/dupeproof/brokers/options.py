@@ -95,6 +95,14 @@ def is_async(handler: object) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
 
 
+def check_middleware(handler: Handler, middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
+    """For a plain handler nobody would await what a coroutine function returns."""
+    layers = tuple(middleware)
+    if not is_async(handler) and any(map(is_async, layers)):
+        raise ConfigError("the middleware is async, and the handler is not; make them alike")
+    return layers
+
+
 def check_guard(handler: Handler, inbox: Any, once: Any) -> None:
     """One of the two, and of the same kind as the handler."""
     if not callable(handler):

@@ -1,4 +1,4 @@
-"""Whether a driver commits each statement by itself, asked of the driver: what stands above it need not know."""
+"""Whether a driver commits each statement by itself, and whether it has a transaction open, asked of the driver: what stands above it need not know."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +29,22 @@ _ASKED: dict[str, Callable[[Any], bool]] = {
     "sqlite3": sqlite3_alone,
     "aiosqlite": sqlite3_alone,
 }
+
+
+_OPEN: dict[str, Callable[[Any], bool]] = {
+    "psycopg": lambda connection: connection.info.transaction_status.name != "IDLE",
+    "asyncpg": lambda connection: connection.is_in_transaction(),
+    "pymysql": lambda connection: bool(connection.server_status & _IN_TRANSACTION),
+    "aiomysql": lambda connection: connection.get_transaction_status(),
+    "sqlite3": lambda connection: connection.in_transaction,
+    "aiosqlite": lambda connection: connection.in_transaction,
+}
+
+
+def is_open(driver_connection: Any) -> bool:
+    """Whether a transaction is open just now; False where nobody knows. Costs no question to the server."""
+    asked = _OPEN.get(type(driver_connection).__module__.partition(".")[0])
+    return asked is not None and bool(asked(driver_connection))
 
 
 def commits_alone(driver_connection: Any) -> bool:

@@ -11,16 +11,9 @@ from dupeproof.sql.faults import is_database_error
 
 Opener = Callable[[Any], Any]
 """From an engine, a factory or a pool to a context manager that begins, and commits or rolls back at its end."""
-SYNC: dict[str, Opener] = {
-    "sqlalchemy.engine.base.Engine": lambda engine: engine.begin(),
-    "sqlalchemy.orm.session.sessionmaker": lambda factory: factory.begin(),
-    "psycopg_pool.pool.ConnectionPool": lambda pool: pool.connection(),
-}
-ASYNC: dict[str, Opener] = {
-    "sqlalchemy.ext.asyncio.engine.AsyncEngine": lambda engine: engine.begin(),
-    "sqlalchemy.ext.asyncio.session.async_sessionmaker": lambda factory: factory.begin(),
-    "psycopg_pool.pool_async.AsyncConnectionPool": lambda pool: pool.connection(),
-}
+NOT_YOURS = (
+    "this transaction is ended by whoever began it: leave out commit() and rollback(), raise an error to undo"
+)
 _OF_STORES = ("timeout", "pool")
 
 
@@ -32,6 +25,20 @@ def plain_url(url: str) -> str:
     if len(kept) == len(options):
         return url
     return f"{base}?{urlencode(kept, quote_via=quote)}" if kept else base
+
+
+def _refuse() -> None:
+    raise ConfigError(NOT_YOURS)
+
+
+@contextmanager
+def not_to_commit(lent: Any) -> Iterator[None]:
+    """Those who work with a connection or session of SQLAlchemy meanwhile cannot end its transaction."""
+    lent.commit = lent.rollback = _refuse
+    try:
+        yield
+    finally:
+        del lent.commit, lent.rollback
 
 
 def opener_of(database: object, openers: dict[str, Opener]) -> Opener:

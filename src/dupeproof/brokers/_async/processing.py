@@ -1,11 +1,13 @@
 """From a chunk of deliveries to verdicts: check and work as one, in a transaction or under a claim."""
 
+from asyncio import CancelledError
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from dupeproof.brokers._async.protocols import AsyncSource
+from dupeproof.brokers._async.runtime import is_ending, whole
 from dupeproof.brokers.base import UNGUARDED, Ack, Dead, Delivery, Handler, Lost, Retry, Verdict, layered
 from dupeproof.brokers.errors import Fenced
 from dupeproof.brokers.faults import ELSEWHERE, HOPELESS, not_now
@@ -13,11 +15,17 @@ from dupeproof.brokers.ids import identify
 from dupeproof.brokers.options import Plan
 from dupeproof.brokers.outcomes import Outcome
 from dupeproof.core.events import logger
-from dupeproof.errors import Busy, StoreUnavailable
+from dupeproof.errors import Busy, ConfigError, StoreUnavailable
 from dupeproof.guards import AsyncOnce
 from dupeproof.inbox import Arrival, AsyncInbox
 from dupeproof.outbox.failures import described
-from dupeproof.sql import Translated
+from dupeproof.sql import Translated, join_async
+from dupeproof.sql.databases import NOT_YOURS
+
+_ENDED = (
+    "A handler of %s has ended the transaction it was given. If that was a COMMIT, the %d messages after it in its batch are "
+    "marked and will not be worked on; from now on each message has a transaction for itself"
+)
 
 
 class AsyncWork(Protocol):
@@ -56,10 +64,7 @@ class AsyncInTransaction:
                 async with self._inbox.transaction() as connection:
                     began = True
                     arrivals = await self._arrivals(connection, chunk)
-                    verdicts = [
-                        await self._one(connection, each, arrival)
-                        for each, arrival in zip(chunk, arrivals, strict=True)
-                    ]
+                    verdicts = await self._all(connection, chunk, arrivals)
                     await self._inbox.confirm(connection, _marked(chunk, arrivals))
                     if self._source.features.position:
                         await self._source.record(connection, chunk)
@@ -67,6 +72,21 @@ class AsyncInTransaction:
             if began:
                 raise
             raise StoreUnavailable("the database cannot be reached") from exc
+        return verdicts
+
+    async def _all(
+        self, connection: Any, chunk: Sequence[Delivery], arrivals: Sequence[Arrival]
+    ) -> list[Verdict]:
+        """A handler that has found a way to commit has committed the marks of those after it as well: never again, then."""
+        joined = await join_async(connection)
+        was_open = joined.is_open
+        verdicts: list[Verdict] = []
+        for each, arrival in zip(chunk, arrivals, strict=True):
+            verdicts.append(await self._one(connection, each, arrival))
+            if was_open and len(verdicts) < len(chunk) and not joined.is_open:
+                self.together = False
+                logger.error(_ENDED, self._source.name, len(chunk) - len(verdicts))
+                raise ConfigError(NOT_YOURS)
         return verdicts
 
     async def _arrivals(self, connection: Any, chunk: Sequence[Delivery]) -> list[Arrival]:
@@ -148,7 +168,7 @@ class AsyncProcessor:
     ) -> None:
         self._source = source
         self._plan = plan
-        handler = layered(handler, plan.middleware)
+        handler = whole(layered(handler, plan.middleware))
         self._work: AsyncWork
         if inbox is not None:
             self._work = AsyncInTransaction(inbox, handler, source)
@@ -174,7 +194,9 @@ class AsyncProcessor:
         if self._work.together and len(good) == len(chunk) > 1:
             try:
                 return Outcome(await self._work.do(chunk))
-            except Exception as exc:  # noqa: BLE001 - whatever it was, nothing is done, and each is tried alone
+            except (Exception, CancelledError) as exc:  # nothing is done, and each is tried alone
+                if is_ending(exc):
+                    raise
                 if not_now(exc):
                     return self._later(exc, [])
         outcome = Outcome([])
@@ -183,7 +205,9 @@ class AsyncProcessor:
             try:
                 if verdict is None:
                     [verdict] = await self._work.do([each])
-            except Exception as exc:  # noqa: BLE001 - a handler may raise anything
+            except (Exception, CancelledError) as exc:  # a handler may raise anything
+                if is_ending(exc):
+                    raise
                 if not_now(exc):
                     return self._later(exc, outcome.verdicts)
                 verdict = self._judged(each, exc)
@@ -209,7 +233,7 @@ class AsyncProcessor:
             )
         return None
 
-    def _judged(self, each: Delivery, exc: Exception) -> Verdict:
+    def _judged(self, each: Delivery, exc: BaseException) -> Verdict:
         message, plan = each.message, self._plan
         if isinstance(exc, Fenced):
             return Lost()
@@ -230,7 +254,7 @@ class AsyncProcessor:
             each.message = replace(message, attempt=message.attempt + 1)
         return Retry(plan.delay(message.attempt))
 
-    def _later(self, exc: Exception, verdicts: list[Verdict]) -> Outcome:
+    def _later(self, exc: BaseException, verdicts: list[Verdict]) -> Outcome:
         """The rest stays in its lane; nobody is blamed."""
         logger.warning(
             "The database cannot take messages from %s, trying again: %s", self._source.name, described(exc)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from dupeproof.brokers.base import Delivery, Retry
+from dupeproof.brokers.base import Delivery, Handler
 from dupeproof.brokers.outcomes import Finished, Outcome
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -22,7 +22,6 @@ class Workers:
         self._finished: list[Finished] = []
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._closing = False
 
     def start(self, lane: int, chunk: Sequence[Delivery]) -> None:
         task = asyncio.create_task(self._run(lane, chunk))
@@ -34,10 +33,7 @@ class Workers:
         try:
             outcome = await self._work(chunk)
         except asyncio.CancelledError:
-            if self._closing:
-                raise
-            # The handler has waited for something that was cancelled; we have not.
-            outcome = Outcome([Retry(0.0) for _ in chunk[:1]])
+            raise
         except BaseException as exc:  # noqa: BLE001 - raised again where it is taken
             outcome = exc
         self._finished.append(Finished(lane, chunk, outcome))
@@ -61,11 +57,21 @@ class Workers:
 
     async def close(self) -> None:
         """Give up what is still under way: its transactions are rolled back, its claims run out."""
-        self._closing = True
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
+
+
+def is_ending(exc: BaseException) -> bool:
+    """Whether it is we who are cancelled, and not only something that a handler has waited for."""
+    task = asyncio.current_task()
+    return isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def whole(handler: Handler) -> Handler:
+    """What it returns is awaited, so it is done then."""
+    return handler
 
 
 @contextmanager

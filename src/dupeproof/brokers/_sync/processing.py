@@ -1,12 +1,14 @@
 # Written by tools/twins.py from src/dupeproof/brokers/_async/processing.py; change that file instead.
 """From a chunk of deliveries to verdicts: check and work as one, in a transaction or under a claim."""
 
+from asyncio import CancelledError
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from dupeproof.brokers._sync.protocols import Source
+from dupeproof.brokers._sync.runtime import is_ending, whole
 from dupeproof.brokers.base import UNGUARDED, Ack, Dead, Delivery, Handler, Lost, Retry, Verdict, layered
 from dupeproof.brokers.errors import Fenced
 from dupeproof.brokers.faults import ELSEWHERE, HOPELESS, not_now
@@ -14,11 +16,17 @@ from dupeproof.brokers.ids import identify
 from dupeproof.brokers.options import Plan
 from dupeproof.brokers.outcomes import Outcome
 from dupeproof.core.events import logger
-from dupeproof.errors import Busy, StoreUnavailable
+from dupeproof.errors import Busy, ConfigError, StoreUnavailable
 from dupeproof.guards import Once
 from dupeproof.inbox import Arrival, Inbox
 from dupeproof.outbox.failures import described
-from dupeproof.sql import Translated
+from dupeproof.sql import Translated, join
+from dupeproof.sql.databases import NOT_YOURS
+
+_ENDED = (
+    "A handler of %s has ended the transaction it was given. If that was a COMMIT, the %d messages after it in its batch are "
+    "marked and will not be worked on; from now on each message has a transaction for itself"
+)
 
 
 class Work(Protocol):
@@ -57,10 +65,7 @@ class InTransaction:
                 with self._inbox.transaction() as connection:
                     began = True
                     arrivals = self._arrivals(connection, chunk)
-                    verdicts = [
-                        self._one(connection, each, arrival)
-                        for each, arrival in zip(chunk, arrivals, strict=True)
-                    ]
+                    verdicts = self._all(connection, chunk, arrivals)
                     self._inbox.confirm(connection, _marked(chunk, arrivals))
                     if self._source.features.position:
                         self._source.record(connection, chunk)
@@ -68,6 +73,19 @@ class InTransaction:
             if began:
                 raise
             raise StoreUnavailable("the database cannot be reached") from exc
+        return verdicts
+
+    def _all(self, connection: Any, chunk: Sequence[Delivery], arrivals: Sequence[Arrival]) -> list[Verdict]:
+        """A handler that has found a way to commit has committed the marks of those after it as well: never again, then."""
+        joined = join(connection)
+        was_open = joined.is_open
+        verdicts: list[Verdict] = []
+        for each, arrival in zip(chunk, arrivals, strict=True):
+            verdicts.append(self._one(connection, each, arrival))
+            if was_open and len(verdicts) < len(chunk) and not joined.is_open:
+                self.together = False
+                logger.error(_ENDED, self._source.name, len(chunk) - len(verdicts))
+                raise ConfigError(NOT_YOURS)
         return verdicts
 
     def _arrivals(self, connection: Any, chunk: Sequence[Delivery]) -> list[Arrival]:
@@ -149,7 +167,7 @@ class Processor:
     ) -> None:
         self._source = source
         self._plan = plan
-        handler = layered(handler, plan.middleware)
+        handler = whole(layered(handler, plan.middleware))
         self._work: Work
         if inbox is not None:
             self._work = InTransaction(inbox, handler, source)
@@ -175,7 +193,9 @@ class Processor:
         if self._work.together and len(good) == len(chunk) > 1:
             try:
                 return Outcome(self._work.do(chunk))
-            except Exception as exc:  # noqa: BLE001 - whatever it was, nothing is done, and each is tried alone
+            except (Exception, CancelledError) as exc:  # nothing is done, and each is tried alone
+                if is_ending(exc):
+                    raise
                 if not_now(exc):
                     return self._later(exc, [])
         outcome = Outcome([])
@@ -184,7 +204,9 @@ class Processor:
             try:
                 if verdict is None:
                     [verdict] = self._work.do([each])
-            except Exception as exc:  # noqa: BLE001 - a handler may raise anything
+            except (Exception, CancelledError) as exc:  # a handler may raise anything
+                if is_ending(exc):
+                    raise
                 if not_now(exc):
                     return self._later(exc, outcome.verdicts)
                 verdict = self._judged(each, exc)
@@ -210,7 +232,7 @@ class Processor:
             )
         return None
 
-    def _judged(self, each: Delivery, exc: Exception) -> Verdict:
+    def _judged(self, each: Delivery, exc: BaseException) -> Verdict:
         message, plan = each.message, self._plan
         if isinstance(exc, Fenced):
             return Lost()
@@ -231,7 +253,7 @@ class Processor:
             each.message = replace(message, attempt=message.attempt + 1)
         return Retry(plan.delay(message.attempt))
 
-    def _later(self, exc: Exception, verdicts: list[Verdict]) -> Outcome:
+    def _later(self, exc: BaseException, verdicts: list[Verdict]) -> Outcome:
         """The rest stays in its lane; nobody is blamed."""
         logger.warning(
             "The database cannot take messages from %s, trying again: %s", self._source.name, described(exc)

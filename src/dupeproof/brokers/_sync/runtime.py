@@ -1,6 +1,7 @@
 # No twin: threads here, tasks and a loop in the async counterpart.
 """What the runner needs of threads: workers, a rest that can be ended, and signals."""
 
+import inspect
 import queue
 import signal
 import threading
@@ -9,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dupeproof.brokers.base import Delivery
+from dupeproof.brokers.base import Delivery, Handler
 from dupeproof.brokers.outcomes import Finished, Outcome
+from dupeproof.errors import ConfigError
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -64,6 +66,28 @@ class Workers:
         deadline = time.monotonic() + 0.1
         for thread in self._threads.values():
             thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def is_ending(exc: BaseException) -> bool:  # noqa: ARG001
+    """Nobody cancels a thread."""
+    return False
+
+
+def whole(handler: Handler) -> Handler:
+    """The handler, with its work done when it returns: what has only begun would be acknowledged undone."""
+
+    def call(*args: Any) -> None:
+        begun = handler(*args)
+        if inspect.iscoroutine(begun) or inspect.isgenerator(begun):
+            begun.close()
+        elif not (inspect.isawaitable(begun) or inspect.isasyncgen(begun)):
+            return
+        raise ConfigError(
+            f"the handler, or its middleware, has returned a {type(begun).__name__}, which nobody runs; "
+            "make both plain functions without yield, or the handler a coroutine function"
+        )
+
+    return call
 
 
 @contextmanager

@@ -21,6 +21,10 @@ class Asyncpg(AsyncJoined):
         return bool(self._connection.is_in_transaction())
 
     @property
+    def driver_connection(self) -> Any:
+        return self._connection
+
+    @property
     def how_to_begin(self) -> str:
         return "write: async with connection.transaction(): …"
 

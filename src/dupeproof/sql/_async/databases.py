@@ -6,13 +6,21 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from dupeproof.errors import ConfigError
-from dupeproof.sql.databases import ASYNC, driver, engine_url, is_mysql, opener_of, plain_url, reaching
+from dupeproof.sql.databases import (
+    driver,
+    engine_url,
+    is_mysql,
+    not_to_commit,
+    opener_of,
+    plain_url,
+    reaching,
+)
 
 
 def opened(database: Any) -> Callable[[], AbstractAsyncContextManager[Any]]:
     """A function that begins a transaction: on the engine or pool given, or for a URL on a new connection."""
     if not isinstance(database, str):
-        opener = opener_of(database, {**ASYNC, "asyncpg.pool.Pool": _asyncpg})
+        opener = opener_of(database, _OPENERS)
         return lambda: opener(database)
     scheme = database.partition("://")[0]
     if scheme in ("postgresql", "postgres"):
@@ -31,11 +39,34 @@ async def _asyncpg(pool: Any) -> AsyncIterator[Any]:
 
 
 @asynccontextmanager
+async def _psycopg(pool: Any) -> AsyncIterator[Any]:
+    async with (
+        pool.connection() as connection,
+        connection.transaction(),
+    ):  # inside which nobody else can commit
+        yield connection
+
+
+@asynccontextmanager
+async def _engine(engine: Any) -> AsyncIterator[Any]:
+    async with engine.begin() as connection:
+        with not_to_commit(connection.sync_connection):
+            yield connection
+
+
+@asynccontextmanager
+async def _factory(factory: Any) -> AsyncIterator[Any]:
+    async with factory.begin() as session:
+        with not_to_commit(session.sync_session):
+            yield session
+
+
+@asynccontextmanager
 async def _postgres(url: str) -> AsyncIterator[Any]:
     psycopg = driver("psycopg", "postgres")
     with reaching():
         connection = await psycopg.AsyncConnection.connect(plain_url(url))
-    async with connection:
+    async with connection, connection.transaction():
         yield connection
 
 
@@ -48,6 +79,15 @@ async def _mysql(url: str) -> AsyncIterator[Any]:
         connection = await engine.connect()
     try:
         async with connection.begin():
-            yield connection
+            with not_to_commit(connection.sync_connection):
+                yield connection
     finally:
         await connection.close()
+
+
+_OPENERS = {
+    "sqlalchemy.ext.asyncio.engine.AsyncEngine": _engine,
+    "sqlalchemy.ext.asyncio.session.async_sessionmaker": _factory,
+    "asyncpg.pool.Pool": _asyncpg,
+    "psycopg_pool.pool_async.AsyncConnectionPool": _psycopg,
+}

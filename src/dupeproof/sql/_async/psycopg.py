@@ -19,6 +19,10 @@ class AsyncPsycopg(AsyncJoined):
         return not psycopg_alone(self._connection)
 
     @property
+    def driver_connection(self) -> Any:
+        return self._connection
+
+    @property
     def how_to_begin(self) -> str:
         return "write: async with connection.transaction(): …"
 

@@ -18,11 +18,18 @@ class AsyncSqlalchemy(AsyncJoined):
     @property
     def in_transaction(self) -> bool:
         """SQLAlchemy opens one by itself, unless its isolation level is AUTOCOMMIT."""
-        plain = getattr(self._connection, "sync_connection", self._connection)
-        level = plain.get_execution_options().get("isolation_level")
+        level = self._plain.get_execution_options().get("isolation_level")
         if level is None:  # then the engine's own
             level = getattr(self._connection.dialect, "_on_connect_isolation_level", None)
-        return bool(level != "AUTOCOMMIT") and not commits_alone(plain.connection.driver_connection)
+        return bool(level != "AUTOCOMMIT") and not commits_alone(self.driver_connection)
+
+    @property
+    def driver_connection(self) -> Any:
+        return self._plain.connection.driver_connection
+
+    @property
+    def _plain(self) -> Any:
+        return getattr(self._connection, "sync_connection", self._connection)
 
     @property
     def how_to_begin(self) -> str:

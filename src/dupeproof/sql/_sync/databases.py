@@ -4,16 +4,25 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from typing import Any
+from typing import Any, Self
 
 from dupeproof.errors import ConfigError
-from dupeproof.sql.databases import SYNC, driver, engine_url, is_mysql, opener_of, plain_url, reaching
+from dupeproof.sql.databases import (
+    NOT_YOURS,
+    driver,
+    engine_url,
+    is_mysql,
+    not_to_commit,
+    opener_of,
+    plain_url,
+    reaching,
+)
 
 
 def opened(database: Any) -> Callable[[], AbstractContextManager[Any]]:
     """A function that begins a transaction: on the engine or pool given, or for a URL on a new connection."""
     if not isinstance(database, str):
-        opener = opener_of(database, SYNC)
+        opener = opener_of(database, _OPENERS)
         return lambda: opener(database)
     scheme, _, rest = database.partition("://")
     if scheme == "sqlite" and rest[:1] == "/" and rest[1:]:
@@ -28,11 +37,49 @@ def opened(database: Any) -> Callable[[], AbstractContextManager[Any]]:
     )
 
 
+class _Lent(sqlite3.Connection):
+    """To work with, not to commit."""
+
+    def commit(self) -> None:
+        raise ConfigError(NOT_YOURS)
+
+    def rollback(self) -> None:
+        raise ConfigError(NOT_YOURS)
+
+    def __enter__(self) -> Self:
+        raise ConfigError(NOT_YOURS)
+
+
 @contextmanager
 def _sqlite(path: str) -> Iterator[sqlite3.Connection]:
     """The write lock is taken first: what is read inside cannot be outdated."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection, connection:
+    with closing(sqlite3.connect(path, isolation_level=None, factory=_Lent)) as connection:
         connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+
+
+@contextmanager
+def _engine(engine: Any) -> Iterator[Any]:
+    with engine.begin() as connection, not_to_commit(connection):
+        yield connection
+
+
+@contextmanager
+def _factory(factory: Any) -> Iterator[Any]:
+    with factory.begin() as session, not_to_commit(session):
+        yield session
+
+
+@contextmanager
+def _pooled(pool: Any) -> Iterator[Any]:
+    with pool.connection() as connection, connection.transaction():  # inside which nobody else can commit
         yield connection
 
 
@@ -41,7 +88,7 @@ def _postgres(url: str) -> Iterator[Any]:
     psycopg = driver("psycopg", "postgres")
     with reaching():
         connection = psycopg.connect(plain_url(url))
-    with connection:
+    with connection, connection.transaction():
         yield connection
 
 
@@ -51,5 +98,12 @@ def _mysql(url: str) -> Iterator[Any]:
     with reaching():
         engine = sqlalchemy.create_engine(engine_url(url, "pymysql"), poolclass=sqlalchemy.pool.NullPool)
         connection = engine.connect()
-    with connection, connection.begin():
+    with connection, connection.begin(), not_to_commit(connection):
         yield connection
+
+
+_OPENERS = {
+    "sqlalchemy.engine.base.Engine": _engine,
+    "sqlalchemy.orm.session.sessionmaker": _factory,
+    "psycopg_pool.pool.ConnectionPool": _pooled,
+}

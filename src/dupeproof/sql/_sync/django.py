@@ -19,6 +19,10 @@ class Django(Joined):
         return bool(self._connection.in_atomic_block or not self._connection.get_autocommit())
 
     @property
+    def driver_connection(self) -> Any:
+        return self._connection.connection
+
+    @property
     def how_to_begin(self) -> str:
         return "write: with transaction.atomic(): …"
 

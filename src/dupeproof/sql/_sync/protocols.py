@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dupeproof.errors import ConfigError
+from dupeproof.sql.autocommit import is_open
 from dupeproof.sql.statements import Dialect, Style, rendered
 
 Parameters = Mapping[str, Any]
@@ -27,6 +28,16 @@ class Joined(ABC):
     @abstractmethod
     def in_transaction(self) -> bool:
         """Whether what is executed now can still be rolled back by the caller."""
+
+    @property
+    @abstractmethod
+    def driver_connection(self) -> Any:
+        """What is at the bottom of it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is open just now; one that is not may begin with the next statement."""
+        return is_open(self.driver_connection)
 
     @property
     @abstractmethod

@@ -20,6 +20,10 @@ class Psycopg(Joined):
         return not psycopg_alone(self._connection)
 
     @property
+    def driver_connection(self) -> Any:
+        return self._connection
+
+    @property
     def how_to_begin(self) -> str:
         return "write: with connection.transaction(): …"
 

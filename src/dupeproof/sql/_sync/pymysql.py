@@ -22,6 +22,10 @@ class Pymysql(Joined):
         return not pymysql_alone(self._connection)
 
     @property
+    def driver_connection(self) -> Any:
+        return self._connection
+
+    @property
     def how_to_begin(self) -> str:
         return "call connection.begin() first"
 

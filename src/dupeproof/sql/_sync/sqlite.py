@@ -21,6 +21,10 @@ class Sqlite(Joined):
         return not sqlite3_alone(self._connection)
 
     @property
+    def driver_connection(self) -> Any:
+        return self._connection
+
+    @property
     def how_to_begin(self) -> str:
         return 'call connection.execute("BEGIN IMMEDIATE") first'
 
