@@ -8,6 +8,8 @@ import pytest
 from dupeproof.cli.app import run
 from dupeproof.cli.torture.faults import Fault, course
 from dupeproof.cli.torture.ledger import audit
+from dupeproof.cli.torture.report import command
+from dupeproof.cli.torture.running import Request
 
 HERE = Path(__file__).parent
 
@@ -161,6 +163,28 @@ def test_the_same_seed_chooses_the_same_course():
     assert kinds.count(Fault.RESTART_BROKER) == kinds.count(Fault.RESTART_DATABASE) == 1
     assert one.faults == sorted(one.faults)
     assert len(set(one.messages)) == 500 < len(one.messages)
+
+
+def test_servers_of_ones_own_only_add_to_the_course():
+    wanted = {"messages": 200, "kills": 5, "consumers": 2}
+    ours, given = (course(1, servers=servers, **wanted) for servers in (True, False))
+    assert (ours.messages, ours.keys) == (given.messages, given.keys)
+    restarts = {Fault.RESTART_BROKER, Fault.RESTART_DATABASE}
+    assert [each for each in ours.faults if each.fault not in restarts] == given.faults
+
+
+def test_the_command_to_have_it_again_stands_in_for_urls():
+    request = Request(
+        broker="redis",
+        messages=200,
+        kills=5,
+        seed=1,
+        url="redis://:secret@there",
+        database="postgresql://me:secret@there/db",
+    )
+    assert command(request) == (
+        "dupeproof torture --broker redis --messages 200 --kills 5 --seed 1 --url … --database …"
+    )
 
 
 def test_the_audit_sees_everything():
