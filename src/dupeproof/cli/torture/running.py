@@ -161,11 +161,14 @@ class _Run:
 
     def _check_clean(self) -> None:
         """Effects of an earlier run would be taken for those of this one."""
-        counts = self._ledger.counts() if self._count is None else self._count()
-        if any(number and ident in self._course.keys for ident, number in counts.items()):
-            raise ConfigError(
-                "there are effects of an earlier run already; empty what --check counts, or give another --database"
-            )
+        if self._count is None:
+            if not self._ledger.is_empty():
+                raise ConfigError(
+                    "the database has effects of an earlier run; empty its tables torture_effects and torture_keys, "
+                    "or give another --database"
+                )
+        elif any(number and ident in self._course.keys for ident, number in self._count().items()):
+            raise ConfigError("there are effects of an earlier run already; empty what --check counts")
 
     def _wait_ready(self) -> None:
         give_up = time.monotonic() + 60

@@ -20,7 +20,6 @@ from dupeproof.errors import ConfigError
 
 CONFIG = "DUPEPROOF_TORTURE_WORKER"
 """The environment variable that holds what a worker is to do; it has URLs in it."""
-GROUP = "torture"
 _TELL_SECONDS = 0.1
 
 
@@ -29,6 +28,7 @@ class Config(Struct, frozen=True):
     """Of the broker; None for a pipe."""
     url: str
     queue: str
+    """Of this run alone, and so the name of its group: marks of an earlier run are not taken for its own."""
     database: str
     handler: str | None
     """Of the user, as module:function."""
@@ -67,11 +67,11 @@ def main(text: str) -> None:
 def _consumer(config: Config) -> Any:
     if config.handler is None:
         handler: Any = Ledger(config.database).write
-        guard: dict[str, Any] = {"inbox": Inbox(GROUP, window="1d", database=config.database)}
+        guard: dict[str, Any] = {"inbox": Inbox(config.queue, window="1d", database=config.database)}
     else:
         handler, guard = load(config.handler, "--handler"), {"once": UNGUARDED}
     if config.module is None:
-        return Consumer(PipeSource(), handler, group=GROUP, **guard, **config.options)
+        return Consumer(PipeSource(), handler, group=config.queue, **guard, **config.options)
     return import_module(config.module).consumer(config.url, config.queue, handler, **guard, **config.options)
 
 
