@@ -1,5 +1,7 @@
 """`dupeproof torture`: kill, freeze and restart a pipeline, then count its effects."""
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -102,4 +104,5 @@ def _run(request: Request) -> Outcome:
                 task, completed=now.effects, faults=now.faults, duplicates=now.duplicates, doing=now.doing
             )
 
-        return torture(request, watch)
+        with redirect_stdout(sys.stderr):  # what --check prints is not what the command says
+            return torture(request, watch)
