@@ -91,6 +91,20 @@ def test_a_handler_that_takes_care_passes(torture):
     assert found["out_of_order"] is None
 
 
+def test_a_handler_and_a_check_may_print_and_read(torture):
+    code, found = torture(
+        "--messages",
+        "50",
+        "--kills",
+        "1",
+        "--handler",
+        "torture_handlers:loud",
+        "--check",
+        "torture_handlers:loud_count",
+    )
+    assert (code, found["exact"]) == (0, True)
+
+
 def test_effects_of_an_earlier_run_are_not_taken_for_those_of_this_one(torture, tmp_path):
     file = tmp_path / "same.db"
     again = ("--messages", "50", "--kills", "0", "--database", f"sqlite:///{file}")

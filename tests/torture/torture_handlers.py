@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import subprocess
 from collections import Counter
 from contextlib import closing
 
@@ -33,6 +34,13 @@ def careful(message):
         connection.execute("COMMIT")
 
 
+def loud(message):
+    """Prints, as handlers do, and so does what it starts."""
+    print("working on", message.id)
+    subprocess.run(["cat"], check=True)
+    careful(message)
+
+
 def broken(message):
     raise SystemExit(3)
 
@@ -40,6 +48,11 @@ def broken(message):
 def count():
     with closing(_connected()) as connection:
         return Counter(ident for (ident,) in connection.execute("SELECT id FROM done"))
+
+
+def loud_count():
+    print("counting")
+    return count()
 
 
 def not_a_count():

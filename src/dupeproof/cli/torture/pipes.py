@@ -6,9 +6,6 @@ of a key is kept, as by a partition.
 
 import contextlib
 import json
-import os
-import select
-import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -16,7 +13,7 @@ from typing import IO, Any
 from zlib import crc32
 
 from dupeproof.brokers.base import Ack, Delivery, Features, Message, Settled
-from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.cli.torture.link import Link
 from dupeproof.outbox.messages import Message as Outgoing
 
 IN_FLIGHT = 200
@@ -100,29 +97,18 @@ class PipeSource:
     features = Features(delays=False, counts=False, survives=False)
     name = "pipe"
 
-    def __init__(self) -> None:
-        self._left = b""
+    def __init__(self, link: Link) -> None:
+        self._link = link
 
     def open(self, most: int) -> None:
         """The pipe is there from the beginning."""
 
     def poll(self, most: int, seconds: float) -> list[Delivery]:
-        if b"\n" not in self._left:
-            ready, _, _ = select.select([sys.stdin], [], [], seconds)
-            if not ready:
-                return []
-            data = os.read(sys.stdin.fileno(), 65_536)
-            if not data:
-                raise BrokerUnavailable("the coordinator is gone")
-            self._left += data
-        *lines, self._left = self._left.split(b"\n")
-        taken, rest = lines[:most], lines[most:]
-        self._left = b"\n".join([*rest, self._left])
-        return [_delivery(json.loads(line)) for line in taken]
+        return [_delivery(word) for word in self._link.heard(most, seconds)]
 
     def settle(self, settled: Sequence[Settled]) -> None:
         numbers = [delivery.receipt for delivery, verdict in settled if isinstance(verdict, Ack)]
-        say({"acknowledged": numbers})
+        self._link.say({"acknowledged": numbers})
 
     def keep(self, deliveries: Sequence[Delivery]) -> None:
         """Nobody asks for a sign of life."""
@@ -135,16 +121,6 @@ class PipeSource:
 
     def close(self) -> None:
         """It ends with the process."""
-
-
-_saying = threading.Lock()
-
-
-def say(line: dict[str, Any]) -> None:
-    """One line to the coordinator."""
-    with _saying:
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
 
 
 def _delivery(fields: dict[str, Any]) -> Delivery:

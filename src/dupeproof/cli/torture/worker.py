@@ -15,7 +15,8 @@ from dupeproof import Inbox
 from dupeproof.brokers._sync.consumer import Consumer
 from dupeproof.brokers.base import UNGUARDED
 from dupeproof.cli.torture.ledger import Ledger
-from dupeproof.cli.torture.pipes import PipeSource, say
+from dupeproof.cli.torture.link import Link
+from dupeproof.cli.torture.pipes import PipeSource
 from dupeproof.errors import ConfigError
 
 CONFIG = "DUPEPROOF_TORTURE_WORKER"
@@ -57,31 +58,31 @@ def load(name: str, what: str) -> Any:
 
 
 def main(text: str) -> None:
-    config = Config(**json.loads(text))
-    consumer = _consumer(config)
-    threading.Thread(target=_tell, args=(consumer,), daemon=True).start()
-    say({"ready": True})
+    config, link = Config(**json.loads(text)), Link()
+    consumer = _consumer(config, link)
+    threading.Thread(target=_tell, args=(consumer, link), daemon=True).start()
+    link.say({"ready": True})
     consumer.run()
 
 
-def _consumer(config: Config) -> Any:
+def _consumer(config: Config, link: Link) -> Any:
     if config.handler is None:
         handler: Any = Ledger(config.database).write
         guard: dict[str, Any] = {"inbox": Inbox(config.queue, window="1d", database=config.database)}
     else:
         handler, guard = load(config.handler, "--handler"), {"once": UNGUARDED}
     if config.module is None:
-        return Consumer(PipeSource(), handler, group=config.queue, **guard, **config.options)
+        return Consumer(PipeSource(link), handler, group=config.queue, **guard, **config.options)
     return import_module(config.module).consumer(config.url, config.queue, handler, **guard, **config.options)
 
 
-def _tell(consumer: Any) -> None:
+def _tell(consumer: Any, link: Link) -> None:
     """What it has done so far, now and then."""
     told = None
     while True:
         now = to_builtins(consumer.tally)
         if now != told:
-            say({"tally": now})
+            link.say({"tally": now})
             told = now
         time.sleep(_TELL_SECONDS)
 
