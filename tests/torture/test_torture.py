@@ -76,19 +76,39 @@ def test_a_handler_that_loses_is_caught(torture):
     assert found["audit"]["lost"] == ["m-0000007", "m-0000107", "m-0000207"]
 
 
-def test_a_handler_that_takes_care_passes(torture):
+@pytest.mark.parametrize("handler", ["careful", "careful_task"])
+def test_a_handler_that_takes_care_passes(torture, handler):
     code, found = torture(
         "--messages",
         "300",
         "--kills",
         "4",
         "--handler",
-        "torture_handlers:careful",
+        f"torture_handlers:{handler}",
         "--check",
         "torture_handlers:count",
     )
     assert (code, found["exact"]) == (0, True)
     assert found["out_of_order"] is None
+
+
+@pytest.mark.server("redis")
+def test_an_async_handler_is_awaited_on_a_broker_too(torture, tmp_path):
+    code, found = torture(
+        "--broker",
+        "redis",
+        "--database",
+        f"sqlite:///{tmp_path}/unused.db",
+        "--messages",
+        "100",
+        "--kills",
+        "1",
+        "--handler",
+        "torture_handlers:careful_task",
+        "--check",
+        "torture_handlers:count",
+    )
+    assert (code, found["exact"]) == (0, True)
 
 
 def test_a_handler_and_a_check_may_print_and_read(torture):

@@ -4,6 +4,7 @@ A key belongs to one consumer, and what a dead one had not acknowledged is the f
 of a key is kept, as by a partition.
 """
 
+import asyncio
 import contextlib
 import json
 import threading
@@ -121,6 +122,37 @@ class PipeSource:
 
     def close(self) -> None:
         """It ends with the process."""
+
+
+class AsyncPipeSource:
+    """The same for tasks: only waiting takes long, so a thread does that."""
+
+    features = PipeSource.features
+    name = PipeSource.name
+
+    def __init__(self, link: Link) -> None:
+        self._source = PipeSource(link)
+
+    async def open(self, most: int) -> None:
+        self._source.open(most)
+
+    async def poll(self, most: int, seconds: float) -> list[Delivery]:
+        return await asyncio.to_thread(self._source.poll, most, seconds)
+
+    async def settle(self, settled: Sequence[Settled]) -> None:
+        self._source.settle(settled)
+
+    async def keep(self, deliveries: Sequence[Delivery]) -> None:
+        self._source.keep(deliveries)
+
+    def holds(self, delivery: Delivery) -> bool:
+        return self._source.holds(delivery)
+
+    async def record(self, connection: Any, deliveries: Sequence[Delivery]) -> None:
+        self._source.record(connection, deliveries)
+
+    async def close(self) -> None:
+        self._source.close()
 
 
 def _delivery(fields: dict[str, Any]) -> Delivery:
