@@ -1,7 +1,11 @@
 """Torture: what holds passes, what does not is caught, and the same seed does the same again."""
 
 import json
+import signal
 import sqlite3
+import subprocess
+import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -136,6 +140,55 @@ def test_effects_of_an_earlier_run_are_not_taken_for_those_of_this_one(torture, 
             connection.execute(f"DELETE FROM {table}")
     code, found = torture(*again)
     assert (code, found["lost"], found["out_of_order"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_no_consumer_outlives_the_command(tmp_path, monkeypatch, number, code):
+    monkeypatch.chdir(HERE)
+    monkeypatch.setenv("TORTURE_DB", str(tmp_path / "done.db"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    arguments = (
+        "--messages",
+        "10",
+        "--handler",
+        "torture_handlers:signed",
+        "--check",
+        "torture_handlers:count",
+    )
+    command = subprocess.Popen(
+        [sys.executable, "-m", "dupeproof", "torture", *arguments, "--out", str(tmp_path / "out")],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(lambda: len(signatures(tmp_path)) >= 10)
+    finally:
+        command.send_signal(number)
+    pids = set(signatures(tmp_path))
+    assert (command.wait(30), len(pids)) == (code, 2)
+    until(lambda: not any(is_alive(pid) for pid in pids))
+    if number == signal.SIGTERM:
+        assert not [*tmp_path.glob("dupeproof-torture-*")]
+
+
+def signatures(folder):
+    """The process of each call of `signed`. As its ids are not those of messages, the torture waits for more of them."""
+    with closing(sqlite3.connect(folder / "done.db", timeout=30)) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS done (id TEXT)")
+        return [int(ident[4:]) for (ident,) in connection.execute("SELECT id FROM done")]
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def until(reached, seconds=30):
+    give_up = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
 
 
 def test_a_consumer_that_cannot_live_ends_the_torture(torture):

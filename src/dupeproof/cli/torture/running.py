@@ -128,6 +128,7 @@ class _Run:
             consumers=CONSUMERS,
             servers=stage.owns("broker"),
         )
+        self._workers: list[Worker] = []
         self._happened: list[Happened] = []
         self._recovering: tuple[Planned, float, int] | None = None
         self._allowed = 0
@@ -141,13 +142,11 @@ class _Run:
         self._check_clean()
         config = self._stage.config(self._request.handler)
         pipes = self._stage.pipes.pipes if self._stage.pipes is not None else [None] * CONSUMERS
-        self._workers = [
-            Worker(config, self._stage.folder / f"consumer-{number}.log", pipe)
-            for number, pipe in enumerate(pipes)
-        ]
         self._began = time.monotonic()
         publishing = threading.Thread(target=self._publish, daemon=True)
         try:
+            for number, pipe in enumerate(pipes):
+                self._workers.append(Worker(config, self._stage.folder / f"consumer-{number}.log", pipe))
             self._wait_ready()
             publishing.start()
             gave_up = self._drive()
