@@ -1,6 +1,12 @@
 """Torture: what holds passes, what does not is caught, and the same seed does the same again."""
 
 import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,20 +14,22 @@ import pytest
 from dupeproof.cli.app import run
 from dupeproof.cli.torture.faults import Fault, course
 from dupeproof.cli.torture.ledger import audit
+from dupeproof.cli.torture.report import command
+from dupeproof.cli.torture.running import Request
 
 HERE = Path(__file__).parent
 
 
 @pytest.fixture
 def torture(tmp_path, monkeypatch, capsys):
-    """Its exit code and what it says as JSON; handlers are found where the tests are."""
+    """Its exit code and what it says as JSON, or the text of its error; handlers are found where the tests are."""
     monkeypatch.chdir(HERE)
     monkeypatch.setenv("TORTURE_DB", str(tmp_path / "done.db"))
 
     def run_it(*arguments):
         code = run(["torture", "--json", "--out", str(tmp_path / "out"), *arguments])
-        shown = capsys.readouterr()
-        return code, json.loads(shown.out) if shown.out else shown.err
+        said = json.loads(capsys.readouterr().out)
+        return code, said.get("error", said)
 
     return run_it
 
@@ -72,14 +80,15 @@ def test_a_handler_that_loses_is_caught(torture):
     assert found["audit"]["lost"] == ["m-0000007", "m-0000107", "m-0000207"]
 
 
-def test_a_handler_that_takes_care_passes(torture):
+@pytest.mark.parametrize("handler", ["careful", "careful_task"])
+def test_a_handler_that_takes_care_passes(torture, handler):
     code, found = torture(
         "--messages",
         "300",
         "--kills",
         "4",
         "--handler",
-        "torture_handlers:careful",
+        f"torture_handlers:{handler}",
         "--check",
         "torture_handlers:count",
     )
@@ -87,12 +96,99 @@ def test_a_handler_that_takes_care_passes(torture):
     assert found["out_of_order"] is None
 
 
+@pytest.mark.server("redis")
+def test_an_async_handler_is_awaited_on_a_broker_too(torture, tmp_path):
+    code, found = torture(
+        "--broker",
+        "redis",
+        "--database",
+        f"sqlite:///{tmp_path}/unused.db",
+        "--messages",
+        "100",
+        "--kills",
+        "1",
+        "--handler",
+        "torture_handlers:careful_task",
+        "--check",
+        "torture_handlers:count",
+    )
+    assert (code, found["exact"]) == (0, True)
+
+
+def test_a_handler_and_a_check_may_print_and_read(torture):
+    code, found = torture(
+        "--messages",
+        "50",
+        "--kills",
+        "1",
+        "--handler",
+        "torture_handlers:loud",
+        "--check",
+        "torture_handlers:loud_count",
+    )
+    assert (code, found["exact"]) == (0, True)
+
+
 def test_effects_of_an_earlier_run_are_not_taken_for_those_of_this_one(torture, tmp_path):
-    twice = ("--messages", "50", "--kills", "0", "--database", f"sqlite:///{tmp_path}/same.db")
-    assert torture(*twice)[0] == 0
-    code, said = torture(*twice)
-    assert code == 2
-    assert "earlier run" in said
+    file = tmp_path / "same.db"
+    again = ("--messages", "50", "--kills", "0", "--database", f"sqlite:///{file}")
+    assert torture(*again)[0] == 0
+    for table in ("torture_effects", "torture_keys"):
+        code, said = torture(*again)
+        assert (code, "earlier run" in said, table in said) == (2, True, True)
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute(f"DELETE FROM {table}")
+    code, found = torture(*again)
+    assert (code, found["lost"], found["out_of_order"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_no_consumer_outlives_the_command(tmp_path, monkeypatch, number, code):
+    monkeypatch.chdir(HERE)
+    monkeypatch.setenv("TORTURE_DB", str(tmp_path / "done.db"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    arguments = (
+        "--messages",
+        "10",
+        "--handler",
+        "torture_handlers:signed",
+        "--check",
+        "torture_handlers:count",
+    )
+    command = subprocess.Popen(
+        [sys.executable, "-m", "dupeproof", "torture", *arguments, "--out", str(tmp_path / "out")],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(lambda: len(signatures(tmp_path)) >= 10)
+    finally:
+        command.send_signal(number)
+    pids = set(signatures(tmp_path))
+    assert (command.wait(30), len(pids)) == (code, 2)
+    until(lambda: not any(is_alive(pid) for pid in pids))
+    if number == signal.SIGTERM:
+        assert not [*tmp_path.glob("dupeproof-torture-*")]
+
+
+def signatures(folder):
+    """The process of each call of `signed`. As its ids are not those of messages, the torture waits for more of them."""
+    with closing(sqlite3.connect(folder / "done.db", timeout=30)) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS done (id TEXT)")
+        return [int(ident[4:]) for (ident,) in connection.execute("SELECT id FROM done")]
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def until(reached, seconds=30):
+    give_up = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
 
 
 def test_a_consumer_that_cannot_live_ends_the_torture(torture):
@@ -161,6 +257,28 @@ def test_the_same_seed_chooses_the_same_course():
     assert kinds.count(Fault.RESTART_BROKER) == kinds.count(Fault.RESTART_DATABASE) == 1
     assert one.faults == sorted(one.faults)
     assert len(set(one.messages)) == 500 < len(one.messages)
+
+
+def test_servers_of_ones_own_only_add_to_the_course():
+    wanted = {"messages": 200, "kills": 5, "consumers": 2}
+    ours, given = (course(1, servers=servers, **wanted) for servers in (True, False))
+    assert (ours.messages, ours.keys) == (given.messages, given.keys)
+    restarts = {Fault.RESTART_BROKER, Fault.RESTART_DATABASE}
+    assert [each for each in ours.faults if each.fault not in restarts] == given.faults
+
+
+def test_the_command_to_have_it_again_stands_in_for_urls():
+    request = Request(
+        broker="redis",
+        messages=200,
+        kills=5,
+        seed=1,
+        url="redis://:secret@there",
+        database="postgresql://me:secret@there/db",
+    )
+    assert command(request) == (
+        "dupeproof torture --broker redis --messages 200 --kills 5 --seed 1 --url … --database …"
+    )
 
 
 def test_the_audit_sees_everything():

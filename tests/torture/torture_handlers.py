@@ -1,7 +1,9 @@
 """Handlers as users write them, right and wrong, with a count of what they did. The file is where TORTURE_DB says."""
 
+import asyncio
 import os
 import sqlite3
+import subprocess
 from collections import Counter
 from contextlib import closing
 
@@ -33,6 +35,25 @@ def careful(message):
         connection.execute("COMMIT")
 
 
+async def careful_task(message):
+    """The same from a coroutine."""
+    await asyncio.sleep(0)
+    careful(message)
+
+
+def loud(message):
+    """Prints, as handlers do, and so does what it starts."""
+    print("working on", message.id)
+    subprocess.run(["cat"], check=True)
+    careful(message)
+
+
+def signed(message):
+    """Its effect is the process that had it."""
+    with closing(_connected()) as connection:
+        connection.execute("INSERT INTO done VALUES (?)", (f"pid-{os.getpid()}",))
+
+
 def broken(message):
     raise SystemExit(3)
 
@@ -40,6 +61,11 @@ def broken(message):
 def count():
     with closing(_connected()) as connection:
         return Counter(ident for (ident,) in connection.execute("SELECT id FROM done"))
+
+
+def loud_count():
+    print("counting")
+    return count()
 
 
 def not_a_count():

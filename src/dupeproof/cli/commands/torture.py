@@ -1,5 +1,9 @@
 """`dupeproof torture`: kill, freeze and restart a pipeline, then count its effects."""
 
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -53,7 +57,7 @@ def torture_command(
     Without --handler it is the inbox that is tortured: every message must have its effect once, and those of a key in their
     order. With it, every delivery is handed to your function, duplicates too, and --check tells what became of them.
 
-    Exit code 1 if an effect is missing, doubled or out of order. The same seed does the same things at the same places; what
+    Exit code 1 if an effect is missing, doubled or out of order. SIGTERM ends it as Ctrl-C does. The same seed does the same things at the same places; what
     the machine makes of it may differ.
     """
     request = Request(
@@ -102,4 +106,16 @@ def _run(request: Request) -> Outcome:
                 task, completed=now.effects, faults=now.faults, duplicates=now.duplicates, doing=now.doing
             )
 
-        return torture(request, watch)
+        # What --check prints is not what the command says.
+        with redirect_stdout(sys.stderr), _sigterm_as_ctrl_c():
+            return torture(request, watch)
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """So that consumers and servers are ended on the way out."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -48,8 +48,9 @@ def course(seed: int, *, messages: int, kills: int, consumers: int, servers: boo
         published.append(ident)
         if chance.random() < DOUBLED:
             published.append(ident)
+    keys = {ident: f"k-{chance.randrange(KEYS)}" for ident in ids}
     wanted = {Fault.KILL: kills, Fault.FREEZE: max(1, kills // _KILLS_PER_FREEZE)}
-    if servers:
+    if servers:  # drawn last: all else is the same without them
         restarts = max(1, kills // _KILLS_PER_RESTART)
         wanted |= {Fault.RESTART_BROKER: restarts, Fault.RESTART_DATABASE: restarts}
     faults = [
@@ -64,5 +65,4 @@ def course(seed: int, *, messages: int, kills: int, consumers: int, servers: boo
         for fault, count in wanted.items()
         for _ in range(count)
     ]
-    keys = {ident: f"k-{chance.randrange(KEYS)}" for ident in ids}
     return Course(published, keys, sorted(faults))

@@ -28,6 +28,7 @@ _LAST = {
 _SET_LAST = "INSERT INTO torture_keys (key, last) VALUES (:key, :id) ON CONFLICT (key) DO UPDATE SET last = excluded.last"
 _WRITE = "INSERT INTO torture_effects (id, key, before) VALUES (:id, :key, :before)"
 _COUNT = "SELECT count(*) FROM torture_effects"
+_ROWS = "SELECT (SELECT count(*) FROM torture_effects) + (SELECT count(*) FROM torture_keys)"
 _ALL = "SELECT id, count(*) FROM torture_effects GROUP BY id"
 _OUT_OF_ORDER = "SELECT id FROM torture_effects WHERE before > id"
 
@@ -54,6 +55,11 @@ class Ledger:
             joined = join(connection)
             for statement in _TABLES[joined.dialect]:
                 joined.execute(statement)
+
+    def is_empty(self) -> bool:
+        with self._opened() as connection:
+            [(rows,)] = join(connection).execute(_ROWS)
+        return int(rows) == 0
 
     def write(self, message: Any, connection: Any) -> None:
         """The handler of the torture."""

@@ -4,11 +4,9 @@ A key belongs to one consumer, and what a dead one had not acknowledged is the f
 of a key is kept, as by a partition.
 """
 
+import asyncio
 import contextlib
 import json
-import os
-import select
-import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ from typing import IO, Any
 from zlib import crc32
 
 from dupeproof.brokers.base import Ack, Delivery, Features, Message, Settled
-from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.cli.torture.link import Link
 from dupeproof.outbox.messages import Message as Outgoing
 
 IN_FLIGHT = 200
@@ -100,29 +98,18 @@ class PipeSource:
     features = Features(delays=False, counts=False, survives=False)
     name = "pipe"
 
-    def __init__(self) -> None:
-        self._left = b""
+    def __init__(self, link: Link) -> None:
+        self._link = link
 
     def open(self, most: int) -> None:
         """The pipe is there from the beginning."""
 
     def poll(self, most: int, seconds: float) -> list[Delivery]:
-        if b"\n" not in self._left:
-            ready, _, _ = select.select([sys.stdin], [], [], seconds)
-            if not ready:
-                return []
-            data = os.read(sys.stdin.fileno(), 65_536)
-            if not data:
-                raise BrokerUnavailable("the coordinator is gone")
-            self._left += data
-        *lines, self._left = self._left.split(b"\n")
-        taken, rest = lines[:most], lines[most:]
-        self._left = b"\n".join([*rest, self._left])
-        return [_delivery(json.loads(line)) for line in taken]
+        return [_delivery(word) for word in self._link.heard(most, seconds)]
 
     def settle(self, settled: Sequence[Settled]) -> None:
         numbers = [delivery.receipt for delivery, verdict in settled if isinstance(verdict, Ack)]
-        say({"acknowledged": numbers})
+        self._link.say({"acknowledged": numbers})
 
     def keep(self, deliveries: Sequence[Delivery]) -> None:
         """Nobody asks for a sign of life."""
@@ -137,14 +124,35 @@ class PipeSource:
         """It ends with the process."""
 
 
-_saying = threading.Lock()
+class AsyncPipeSource:
+    """The same for tasks: only waiting takes long, so a thread does that."""
 
+    features = PipeSource.features
+    name = PipeSource.name
 
-def say(line: dict[str, Any]) -> None:
-    """One line to the coordinator."""
-    with _saying:
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
+    def __init__(self, link: Link) -> None:
+        self._source = PipeSource(link)
+
+    async def open(self, most: int) -> None:
+        self._source.open(most)
+
+    async def poll(self, most: int, seconds: float) -> list[Delivery]:
+        return await asyncio.to_thread(self._source.poll, most, seconds)
+
+    async def settle(self, settled: Sequence[Settled]) -> None:
+        self._source.settle(settled)
+
+    async def keep(self, deliveries: Sequence[Delivery]) -> None:
+        self._source.keep(deliveries)
+
+    def holds(self, delivery: Delivery) -> bool:
+        return self._source.holds(delivery)
+
+    async def record(self, connection: Any, deliveries: Sequence[Delivery]) -> None:
+        self._source.record(connection, deliveries)
+
+    async def close(self) -> None:
+        self._source.close()
 
 
 def _delivery(fields: dict[str, Any]) -> Delivery:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dupeproof.cli.page import html_table, write_page
-from dupeproof.cli.torture.running import Outcome
+from dupeproof.cli.torture.running import Outcome, Request
 from dupeproof.core.wording import counted
 
 _SHOWN = 10
@@ -70,15 +70,16 @@ def violations(outcome: Outcome) -> list[str]:
     if outcome.gave_up:
         lines.append("it came to a stop: no effect for a long time, although there was work")
     if lines:
-        lines.append(f"again with the same faults in the same places: {command(outcome)}")
+        lines.append(f"again with the same faults in the same places: {command(outcome.request)}")
     return lines
 
 
-def command(outcome: Outcome) -> str:
-    request = outcome.request
+def command(request: Request) -> str:
+    """The same again; what stands for URLs is to be filled in, because they may hold passwords."""
     parts = [
         f"dupeproof torture --broker {request.broker} --messages {request.messages} --kills {request.kills}",
         f"--seed {request.seed}",
+        *(f"--{name} …" for name in ("url", "database") if getattr(request, name) is not None),
     ]
     if request.handler is not None:
         parts.append(f"--handler {request.handler} --check {request.check}")
@@ -97,7 +98,7 @@ def facts(outcome: Outcome) -> dict[str, Any]:
         "doubled": len(outcome.audit.doubled),
         "out_of_order": len(outcome.audit.out_of_order) if outcome.order_checked else None,
         "duplicates_removed": outcome.tally.get("duplicates", 0),
-        "reproduce": command(outcome),
+        "reproduce": command(outcome.request),
         **plain,
     }
 
@@ -128,5 +129,5 @@ def write(outcome: Outcome, path: Path) -> None:
         title="dupeproof torture",
         body=body,
         style="  .wrong { color: #c92a2a; font-weight: 600; }\n",
-        made=f"{versions}; {command(outcome)}",
+        made=f"{versions}; {command(outcome.request)}",
     )

@@ -128,6 +128,7 @@ class _Run:
             consumers=CONSUMERS,
             servers=stage.owns("broker"),
         )
+        self._workers: list[Worker] = []
         self._happened: list[Happened] = []
         self._recovering: tuple[Planned, float, int] | None = None
         self._allowed = 0
@@ -141,13 +142,11 @@ class _Run:
         self._check_clean()
         config = self._stage.config(self._request.handler)
         pipes = self._stage.pipes.pipes if self._stage.pipes is not None else [None] * CONSUMERS
-        self._workers = [
-            Worker(config, self._stage.folder / f"consumer-{number}.log", pipe)
-            for number, pipe in enumerate(pipes)
-        ]
         self._began = time.monotonic()
         publishing = threading.Thread(target=self._publish, daemon=True)
         try:
+            for number, pipe in enumerate(pipes):
+                self._workers.append(Worker(config, self._stage.folder / f"consumer-{number}.log", pipe))
             self._wait_ready()
             publishing.start()
             gave_up = self._drive()
@@ -161,11 +160,14 @@ class _Run:
 
     def _check_clean(self) -> None:
         """Effects of an earlier run would be taken for those of this one."""
-        counts = self._ledger.counts() if self._count is None else self._count()
-        if any(number and ident in self._course.keys for ident, number in counts.items()):
-            raise ConfigError(
-                "there are effects of an earlier run already; empty what --check counts, or give another --database"
-            )
+        if self._count is None:
+            if not self._ledger.is_empty():
+                raise ConfigError(
+                    "the database has effects of an earlier run; empty its tables torture_effects and torture_keys, "
+                    "or give another --database"
+                )
+        elif any(number and ident in self._course.keys for ident, number in self._count().items()):
+            raise ConfigError("there are effects of an earlier run already; empty what --check counts")
 
     def _wait_ready(self) -> None:
         give_up = time.monotonic() + 60

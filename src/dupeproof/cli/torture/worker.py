@@ -1,5 +1,6 @@
 """A consumer as a process of its own, to be killed: `python -m dupeproof.cli.torture.worker`."""
 
+import asyncio
 import json
 import os
 import sys
@@ -7,20 +8,22 @@ import threading
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct, to_builtins
 
 from dupeproof import Inbox
-from dupeproof.brokers._sync.consumer import Consumer
+from dupeproof.brokers._async.consumer import AsyncConsumer
 from dupeproof.brokers.base import UNGUARDED
+from dupeproof.brokers.consuming import AnyConsumer, make_consumer
+from dupeproof.brokers.options import ConsumeOptions
 from dupeproof.cli.torture.ledger import Ledger
-from dupeproof.cli.torture.pipes import PipeSource, say
+from dupeproof.cli.torture.link import Link
+from dupeproof.cli.torture.pipes import AsyncPipeSource, PipeSource
 from dupeproof.errors import ConfigError
 
 CONFIG = "DUPEPROOF_TORTURE_WORKER"
 """The environment variable that holds what a worker is to do; it has URLs in it."""
-GROUP = "torture"
 _TELL_SECONDS = 0.1
 
 
@@ -29,6 +32,7 @@ class Config(Struct, frozen=True):
     """Of the broker; None for a pipe."""
     url: str
     queue: str
+    """Of this run alone, and so the name of its group: marks of an earlier run are not taken for its own."""
     database: str
     handler: str | None
     """Of the user, as module:function."""
@@ -57,31 +61,46 @@ def load(name: str, what: str) -> Any:
 
 
 def main(text: str) -> None:
-    config = Config(**json.loads(text))
-    consumer = _consumer(config)
-    threading.Thread(target=_tell, args=(consumer,), daemon=True).start()
-    say({"ready": True})
-    consumer.run()
+    config, link = Config(**json.loads(text)), Link()
+    consumer = _consumer(config, link)
+    threading.Thread(target=_tell, args=(consumer, link), daemon=True).start()
+    link.say({"ready": True})
+    if isinstance(consumer, AsyncConsumer):
+        asyncio.run(consumer.run())
+    else:
+        consumer.run()
 
 
-def _consumer(config: Config) -> Any:
+def _consumer(config: Config, link: Link) -> AnyConsumer:
+    inbox, once = None, None
     if config.handler is None:
         handler: Any = Ledger(config.database).write
-        guard: dict[str, Any] = {"inbox": Inbox(GROUP, window="1d", database=config.database)}
+        inbox = Inbox(config.queue, window="1d", database=config.database)
     else:
-        handler, guard = load(config.handler, "--handler"), {"once": UNGUARDED}
+        handler, once = load(config.handler, "--handler"), UNGUARDED
     if config.module is None:
-        return Consumer(PipeSource(), handler, group=GROUP, **guard, **config.options)
-    return import_module(config.module).consumer(config.url, config.queue, handler, **guard, **config.options)
+        return make_consumer(
+            lambda: PipeSource(link),
+            lambda: AsyncPipeSource(link),
+            handler,
+            config.queue,
+            inbox,
+            once,
+            cast("ConsumeOptions", config.options),
+        )
+    made: AnyConsumer = import_module(config.module).consumer(
+        config.url, config.queue, handler, inbox=inbox, once=once, **config.options
+    )
+    return made
 
 
-def _tell(consumer: Any) -> None:
+def _tell(consumer: AnyConsumer, link: Link) -> None:
     """What it has done so far, now and then."""
     told = None
     while True:
         now = to_builtins(consumer.tally)
         if now != told:
-            say({"tally": now})
+            link.say({"tally": now})
             told = now
         time.sleep(_TELL_SECONDS)
 
