@@ -1,0 +1,99 @@
+"""What sources owe their consumers: nobody is blamed for an orderly end, and no message stays where nobody looks."""
+
+import pytest
+from brokers_places import (
+    PLACES,
+    SERVERS,
+    MemoryPlace,
+    NatsPlace,
+    RabbitPlace,
+    message,
+    new_queue,
+)
+
+from dupeproof import AsyncOnce, Once, StoreUnavailable
+
+IDS = [f"m-{n}" for n in range(5)]
+
+
+@pytest.fixture(params=[False, True], ids=["sync", "async"])
+def is_async(request):
+    return request.param
+
+
+@pytest.fixture
+def rabbit(rabbitmq_server):
+    return RabbitPlace(rabbitmq_server.url)
+
+
+@pytest.fixture
+def nats(nats_server):
+    return NatsPlace(nats_server.url)
+
+
+@pytest.fixture
+def channel(rabbit):
+    channel = rabbit.channel()
+    yield channel
+    channel.connection.close()
+
+
+def made(handle, is_async):
+    """The handler and its guard, for threads or for tasks."""
+    if not is_async:
+        return handle, Once("memory://", namespace=new_queue())
+
+    async def handle_as_task(each):
+        handle(each)
+
+    return handle_as_task, AsyncOnce("memory://", namespace=new_queue())
+
+
+def end_while_the_database_is_down(place, queue, is_async, run, until, rounds=4, **options):
+    """As many orderly ends, then one consumer that can work; with two attempts allowed. Answers the attempts it saw."""
+    seen, tries = {}, []
+
+    def refuse(each):
+        tries.append(each.id)
+        raise StoreUnavailable("down")
+
+    def note(each):
+        seen[each.id] = each.attempt
+
+    refusing, once = made(refuse, is_async)
+    noting, _ = made(note, is_async)
+    place.publish(*(message(queue, ident) for ident in IDS))
+    options = {"once": once, "max_attempts": 2, "backoff": "50ms", **options}
+    for _ in range(rounds):
+        tries.clear()
+        running = run(place.consumer(queue, refusing, **options))
+        until(lambda: tries)
+        running.stop()
+        assert running.tally.dead == 0
+    running = run(place.consumer(queue, noting, **options))
+    until(lambda: len(seen) + running.tally.dead == len(IDS), lambda: (running.tally, seen))
+    running.stop()
+    assert set(seen) == set(IDS)
+    return set(seen.values())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.server(SERVERS[name])) for name in ("redis_streams",)],
+)
+def test_an_orderly_end_is_no_attempt(request, name, is_async, run, until):
+    place = PLACES[name](request.getfixturevalue(f"{SERVERS[name]}_server").url)
+    queue = new_queue()
+    place.declare(queue)
+    assert end_while_the_database_is_down(place, queue, is_async, run, until) == {1}
+
+
+def test_a_key_may_be_any_text(is_async, run, until):
+    place, queue, seen = MemoryPlace(), new_queue(), []
+    place.declare(queue)
+    place.publish(message(queue, "m-1", key="\ud800"))
+    handler, once = made(seen.append, is_async)
+    running = run(place.consumer(queue, handler, once=once))
+    until(lambda: seen or running.ended, lambda: running.error)
+    running.stop()
+    assert [each.key for each in seen] == ["\ud800"]
