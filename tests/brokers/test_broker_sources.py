@@ -1,5 +1,7 @@
 """What sources owe their consumers: nobody is blamed for an orderly end, and no message stays where nobody looks."""
 
+import asyncio
+
 import pytest
 from brokers_places import (
     PLACES,
@@ -11,7 +13,8 @@ from brokers_places import (
     new_queue,
 )
 
-from dupeproof import AsyncOnce, Once, StoreUnavailable
+from dupeproof import AsyncOnce, ConfigError, Once, StoreUnavailable
+from dupeproof.brokers.nats.wire import plain_name
 
 IDS = [f"m-{n}" for n in range(5)]
 
@@ -79,13 +82,47 @@ def end_while_the_database_is_down(place, queue, is_async, run, until, rounds=4,
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.server(SERVERS[name])) for name in ("redis_streams",)],
+    [pytest.param(name, marks=pytest.mark.server(SERVERS[name])) for name in ("redis_streams", "nats")],
 )
 def test_an_orderly_end_is_no_attempt(request, name, is_async, run, until):
     place = PLACES[name](request.getfixturevalue(f"{SERVERS[name]}_server").url)
     queue = new_queue()
     place.declare(queue)
     assert end_while_the_database_is_down(place, queue, is_async, run, until) == {1}
+
+
+def test_on_nats_waiting_for_another_to_finish_is_no_attempt(nats, run, until):
+    """However many consumers bring the message back meanwhile."""
+    queue, seen = new_queue(), []
+    nats.declare(queue)
+    nats.publish(message(queue, "m-1"))
+    once = Once("memory://", namespace=queue, lease="30s")
+    quick = {"once": once, "max_attempts": 2, "backoff": "50ms", "max_backoff": "50ms"}
+    with once.claim("m-1", fingerprint=b"{}"):
+        waiting = [run(nats.consumer(queue, seen.append, **quick)) for _ in range(3)]
+        until(
+            lambda: sum(each.tally.redelivered for each in waiting) >= 9,
+            lambda: [each.tally for each in waiting],
+        )
+    until(lambda: any(each.tally.duplicates + each.tally.dead for each in waiting))
+    for each in waiting:
+        each.stop()
+    assert [each.tally.dead for each in waiting] == [0, 0, 0]
+
+
+def test_on_nats_a_consumer_that_gives_up_by_itself_is_refused(nats, is_async):
+    queue = new_queue()
+    nats.declare(queue)
+    handler, once = made(print, is_async)
+
+    async def limit(client):
+        name = plain_name(f"{once.namespace}-{queue}")
+        await client.jetstream().add_consumer(queue, durable_name=name, ack_policy="explicit", max_deliver=3)
+
+    asyncio.run(nats.with_client(limit))
+    consumer = nats.consumer(queue, handler, once=once)
+    with pytest.raises(ConfigError, match="set max_deliver to -1"):
+        asyncio.run(consumer.run()) if is_async else consumer.run()
 
 
 def test_a_key_may_be_any_text(is_async, run, until):
