@@ -1,6 +1,7 @@
 """What sources owe their consumers: nobody is blamed for an orderly end, and no message stays where nobody looks."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 from brokers_places import (
@@ -9,6 +10,7 @@ from brokers_places import (
     MemoryPlace,
     NatsPlace,
     RabbitPlace,
+    RedisStreamPlace,
     message,
     new_queue,
 )
@@ -123,6 +125,25 @@ def test_on_nats_a_consumer_that_gives_up_by_itself_is_refused(nats, is_async):
     consumer = nats.consumer(queue, handler, once=once)
     with pytest.raises(ConfigError, match="set max_deliver to -1"):
         asyncio.run(consumer.run()) if is_async else consumer.run()
+
+
+def test_on_redis_an_entry_behind_many_others_comes_again(redis_server, is_async, run, until):
+    """Redis looks at ten times as many entries as it is asked for, and those at the front are always there again."""
+    place, queue, fails = RedisStreamPlace(redis_server.url), new_queue(), Counter()
+    place.declare(queue)
+    place.publish(*(message(queue, f"m-{n}") for n in range(50)), message(queue, "last"))
+
+    def handle(each):
+        fails[each.id] += 1
+        if each.id != "last" or fails[each.id] == 1:
+            raise ValueError
+
+    handler, once = made(handle, is_async)
+    options = {"batch": 1, "max_attempts": None, "backoff": "700ms", "max_backoff": "900ms"}
+    running = run(place.consumer(queue, handler, once=once, **options))
+    until(lambda: running.tally.done == 1, lambda: fails)
+    running.stop()
+    assert fails["last"] == 2
 
 
 def test_a_key_may_be_any_text(is_async, run, until):
