@@ -146,6 +146,14 @@ def test_on_redis_an_entry_behind_many_others_comes_again(redis_server, is_async
     assert fails["last"] == 2
 
 
+@pytest.mark.parametrize("names", [("q" * 245, None), ("orders", "d" * 256)], ids=["queue", "dead"])
+def test_a_queue_whose_retries_would_have_no_name_is_refused(names, is_async):
+    queue, dead = names
+    handler, once = made(print, is_async)
+    with pytest.raises(ConfigError, match="choose a shorter one"):
+        RabbitPlace("amqp://localhost/").consumer(queue, handler, once=once, dead=dead)
+
+
 def test_a_key_may_be_any_text(is_async, run, until):
     place, queue, seen = MemoryPlace(), new_queue(), []
     place.declare(queue)

@@ -6,13 +6,15 @@ from typing import Any
 from dupeproof.brokers.base import Delivery, dead_headers
 from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.ids import delivery
+from dupeproof.errors import ConfigError
 from dupeproof.keys.messages import from_amqp
 from dupeproof.outbox import messages
 
 KEY, ATTEMPT, TOPIC, LONG_ID = "dupeproof-key", "dupeproof-attempt", "dupeproof-topic", "dupeproof-id"
 _OURS = {KEY, ATTEMPT, TOPIC, LONG_ID}
 _SHORT = 255
-"""Bytes that a message_id can have."""
+"""Bytes that a name or a message_id can have."""
+_LONGEST_DELAY = len(".retry-4000000000ms")
 _STEPS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
 PERSISTENT = 2
 
@@ -45,6 +47,16 @@ def unfit(message: messages.Message) -> NotPublished | None:
 def published(message: messages.Message) -> Sent:
     key = {} if message.key is None else {KEY: message.key}
     return Sent(message.id, message.payload, {**message.headers, **key}, message.type)
+
+
+def check_names(queue: str, dead: str) -> None:
+    """Also those of the queues beside it, which are needed only when something goes wrong."""
+    for name, most in ((queue, _SHORT - _LONGEST_DELAY), (dead, _SHORT)):
+        if len(name.encode()) > most:
+            raise ConfigError(
+                f"the name of the queue {name[:40]!r}… has {len(name.encode())} bytes, and can have {most}: RabbitMQ takes "
+                f"{_SHORT}, and retries wait in queues whose names are longer; choose a shorter one"
+            )
 
 
 def retried(each: Delivery, *, counted: bool) -> Sent:

@@ -28,6 +28,7 @@ class AsyncRabbitSource:
         self._url = check_url(url)
         self._create = create
         self._dead = dead_name(queue) if dead is None else dead
+        wire.check_names(queue, self._dead)
         self._prefetch = prefetch
         self._connection: Any = None
         self._channel: Any = None

@@ -23,6 +23,7 @@ class RabbitSource:
         self._url = url
         self._create = create
         self._dead = dead_name(queue) if dead is None else dead
+        wire.check_names(queue, self._dead)
         self._prefetch = prefetch
         self._parameters = parameters(url)
         self._connection: Any = None
