@@ -146,6 +146,24 @@ def test_on_redis_an_entry_behind_many_others_comes_again(redis_server, is_async
     assert fails["last"] == 2
 
 
+def test_a_queue_deleted_under_its_consumer_is_consumed_from_when_it_is_back(
+    rabbit, channel, is_async, run, until
+):
+    queue, seen = new_queue(), []
+    rabbit.declare(queue)
+    rabbit.publish(message(queue, "before"))
+    handler, once = made(lambda each: seen.append(each.id), is_async)
+    running = run(rabbit.consumer(queue, handler, once=once, backoff="50ms"))
+    until(lambda: running.tally.done == 1, lambda: running.tally)
+    channel.queue_delete(queue)
+    until(lambda: running.tally.reconnects >= 1, lambda: running.tally)
+    rabbit.declare(queue)
+    rabbit.publish(message(queue, "after"))
+    until(lambda: running.tally.done == 2, lambda: running.tally)
+    running.stop()
+    assert seen == ["before", "after"]
+
+
 @pytest.mark.parametrize("names", [("q" * 245, None), ("orders", "d" * 256)], ids=["queue", "dead"])
 def test_a_queue_whose_retries_would_have_no_name_is_refused(names, is_async):
     queue, dead = names

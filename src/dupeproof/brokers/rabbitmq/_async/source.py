@@ -37,6 +37,7 @@ class AsyncRabbitSource:
         self._there: set[str] = set()
         self._news = asyncio.Event()
         self._fault: BaseException | None = None
+        self._subscription: str | None = None
 
     async def open(self, most: int) -> None:
         with translated(self._url):
@@ -53,7 +54,7 @@ class AsyncRabbitSource:
             await channel.set_qos(prefetch_count=min(65_535, self._prefetch or most))
             if self._create:
                 await self._ensure(self.name)
-            queue = await channel.declare_queue(self.name, passive=True)
+            self._queue = await channel.declare_queue(self.name, passive=True)
 
             async def arrive(message: Any) -> None:
                 self._unsettled.add(message.delivery_tag)
@@ -69,14 +70,25 @@ class AsyncRabbitSource:
                 )
                 self._news.set()
 
-            await queue.consume(arrive)
+            self._consumers = (await channel.get_underlay_channel()).consumers
+            self._subscription = await self._queue.consume(arrive)
 
     def _closed(self, _: Any, exc: BaseException | None) -> None:
         if self._fault is None:
             self._fault = texts.gone("without a reason") if exc is None else exc
             self._news.set()
 
+    def _look(self) -> None:
+        """The driver forgets a subscription that the broker has ended; not every version tells."""
+        if (
+            self._fault is None
+            and self._subscription is not None
+            and self._subscription not in self._consumers
+        ):
+            self._fault = texts.cancelled(self.name)
+
     async def poll(self, most: int, seconds: float) -> list[Delivery]:
+        self._look()
         if self._fault is None and seconds > 0 and not self._arrived:
             self._news.clear()
             try:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dupeproof.brokers.base import RELEASE, Ack, Dead, Delivery, Features, Retry, Settled, dead_name
-from dupeproof.brokers.errors import BrokerUnavailable
-from dupeproof.brokers.rabbitmq import wire
+from dupeproof.brokers.rabbitmq import texts, wire
 from dupeproof.brokers.rabbitmq._sync.driver import parameters, pika, translated
 
 _NOT_FOUND = 404
@@ -66,9 +65,7 @@ class RabbitSource:
                 if channel.is_closed:  # which pika tells nobody who does not use it
                     raise channel._closing_reason  # noqa: SLF001 - and keeps to itself why
         if self._cancelled:
-            raise BrokerUnavailable(
-                f"the queue {self.name!r} was deleted or moved while it was consumed from"
-            )
+            raise texts.cancelled(self.name)
         return [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
 
     def settle(self, settled: Sequence[Settled]) -> None:
