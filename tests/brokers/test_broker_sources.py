@@ -146,6 +146,13 @@ def test_on_redis_an_entry_behind_many_others_comes_again(redis_server, is_async
     assert fails["last"] == 2
 
 
+def test_an_orderly_end_is_hardly_an_attempt_on_a_quorum_queue(rabbit, channel, is_async, run, until):
+    """Which counts what is given back, and cannot be asked not to; we begin anew when it has."""
+    queue = new_queue()
+    channel.queue_declare(queue, durable=True, arguments={"x-queue-type": "quorum"})
+    assert end_while_the_database_is_down(rabbit, queue, is_async, run, until, rounds=5) <= {1, 2}
+
+
 def test_a_queue_deleted_under_its_consumer_is_consumed_from_when_it_is_back(
     rabbit, channel, is_async, run, until
 ):

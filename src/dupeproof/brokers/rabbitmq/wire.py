@@ -59,10 +59,10 @@ def check_names(queue: str, dead: str) -> None:
             )
 
 
-def retried(each: Delivery, *, counted: bool) -> Sent:
-    """To come again by way of a queue where it waits."""
+def again(each: Delivery, attempt: int) -> Sent:
+    """To come again, as that attempt."""
     message = each.message
-    ours = {ATTEMPT: message.attempt + counted, TOPIC: message.topic}
+    ours = {ATTEMPT: attempt, TOPIC: message.topic}
     key = {} if message.key is None else {KEY: message.key}
     return Sent(each.sender_id, message.body, {**message.headers, **ours, **key})
 
@@ -84,10 +84,14 @@ def received(properties: Any, routing_key: str, body: bytes, receipt: Any, *, re
         headers=_texts(headers),
         topic=_text(headers.get(TOPIC, routing_key)),
         key=None if key is None else _text(key),
-        # A quorum queue counts how often a message came back; a classic one does not.
-        attempt=_number(headers.get(ATTEMPT), 1) + _number(headers.get("x-delivery-count"), 0),
+        attempt=_number(headers.get(ATTEMPT), 1) + returned(properties),
         redelivered=redelivered,
     )
+
+
+def returned(properties: Any) -> int:
+    """How often it came back to its queue, also untried. A quorum queue counts that; a classic one does not."""
+    return _number((properties.headers or {}).get("x-delivery-count"), 0)
 
 
 _THE_BROKERS = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "x-acquired-count")
