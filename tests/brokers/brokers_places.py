@@ -153,7 +153,7 @@ class NatsPlace(Place):
     def wrong_login(self) -> str:
         return self.url.replace("dupeproof:", "dupeproof:not")
 
-    async def _with_client(self, act):
+    async def with_client(self, act):
         import nats
 
         client = await nats.connect(self.url)
@@ -169,7 +169,7 @@ class NatsPlace(Place):
             config = StreamConfig(name=queue, subjects=[queue], duplicate_window=self.window)
             await client.jetstream().add_stream(config)
 
-        asyncio.run(self._with_client(declare))
+        asyncio.run(self.with_client(declare))
 
     def publish_again(self, *messages: Message, is_async: bool = False) -> list:
         time.sleep(self.window * 3)  # until the server has forgotten the ids
@@ -180,7 +180,7 @@ class NatsPlace(Place):
             ours = {"Nats-Msg-Id": headers.pop("id")} if "id" in headers else {}
             await client.jetstream().publish(queue, body, headers={**headers, **ours} or None)
 
-        asyncio.run(self._with_client(send))
+        asyncio.run(self.with_client(send))
 
 
 class KafkaPlace(Place):

@@ -49,7 +49,7 @@ class Lanes:
             if each.lane is None:
                 lane = min(self._lanes, key=len)
             else:
-                lane = self._lanes[crc32(each.lane.encode()) % len(self._lanes)]
+                lane = self._lanes[crc32(each.lane.encode(errors="surrogatepass")) % len(self._lanes)]
             lane.waiting.append(each)
 
     def start(self, now: float, ours: Callable[[Delivery], bool]) -> list[tuple[int, Sequence[Delivery]]]:

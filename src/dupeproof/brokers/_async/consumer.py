@@ -71,6 +71,7 @@ class AsyncConsumer:
                         self._failures += 1
                         await self._source.close()
                         await self._connect(workers)
+                await self._hand_back()
         finally:
             self._stop_by = None
             await workers.close()
@@ -152,6 +153,13 @@ class AsyncConsumer:
         dead = [pair for pair in settled if isinstance(pair[1], Dead)]
         others = [pair for pair in settled if not isinstance(pair[1], Dead)]
         return [*([others] if others else []), *([pair] for pair in dead)]
+
+    async def _hand_back(self) -> None:
+        """What waits in a lane at the end, so that no attempt is counted. Of a connection that is lost nothing is held."""
+        try:
+            await self._settle([(each, RELEASE) for each in self._lanes.clear()])
+        except TROUBLES as exc:
+            logger.warning("Could not hand messages back to %s, they come again: %s", self._source.name, exc)
 
     async def _keep(self) -> None:
         every = self._source.features.keep_alive

@@ -72,6 +72,7 @@ class Consumer:
                         self._failures += 1
                         self._source.close()
                         self._connect(workers)
+                self._hand_back()
         finally:
             self._stop_by = None
             workers.close()
@@ -153,6 +154,13 @@ class Consumer:
         dead = [pair for pair in settled if isinstance(pair[1], Dead)]
         others = [pair for pair in settled if not isinstance(pair[1], Dead)]
         return [*([others] if others else []), *([pair] for pair in dead)]
+
+    def _hand_back(self) -> None:
+        """What waits in a lane at the end, so that no attempt is counted. Of a connection that is lost nothing is held."""
+        try:
+            self._settle([(each, RELEASE) for each in self._lanes.clear()])
+        except TROUBLES as exc:
+            logger.warning("Could not hand messages back to %s, they come again: %s", self._source.name, exc)
 
     def _keep(self) -> None:
         every = self._source.features.keep_alive

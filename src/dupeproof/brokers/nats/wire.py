@@ -54,7 +54,7 @@ def received(message: Any, receipt: Any, uncounted: int) -> Delivery:
         headers={name: value for name, value in headers.items() if name not in (ID, KEY, TYPE, ORIGINAL)},
         topic=message.subject,
         key=headers.get(KEY),
-        attempt=metadata.num_delivered - uncounted,
+        attempt=max(1, metadata.num_delivered - uncounted),
         redelivered=metadata.num_delivered > 1,
     )
 

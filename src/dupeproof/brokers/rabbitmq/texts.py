@@ -57,6 +57,10 @@ def gone(why: str) -> BrokerUnavailable:
     return BrokerUnavailable(f"RabbitMQ closed the connection: {why}")
 
 
+def cancelled(queue: str) -> BrokerUnavailable:
+    return BrokerUnavailable(f"the queue {queue!r} was deleted or moved while it was consumed from")
+
+
 def channel_closed(code: int, text: str) -> DupeproofError:
     """The broker closes a channel to say no."""
     if code == 404:

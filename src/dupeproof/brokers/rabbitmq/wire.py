@@ -6,13 +6,15 @@ from typing import Any
 from dupeproof.brokers.base import Delivery, dead_headers
 from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.ids import delivery
+from dupeproof.errors import ConfigError
 from dupeproof.keys.messages import from_amqp
 from dupeproof.outbox import messages
 
 KEY, ATTEMPT, TOPIC, LONG_ID = "dupeproof-key", "dupeproof-attempt", "dupeproof-topic", "dupeproof-id"
 _OURS = {KEY, ATTEMPT, TOPIC, LONG_ID}
 _SHORT = 255
-"""Bytes that a message_id can have."""
+"""Bytes that a name or a message_id can have."""
+_LONGEST_DELAY = len(".retry-4000000000ms")
 _STEPS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
 PERSISTENT = 2
 
@@ -47,10 +49,20 @@ def published(message: messages.Message) -> Sent:
     return Sent(message.id, message.payload, {**message.headers, **key}, message.type)
 
 
-def retried(each: Delivery, *, counted: bool) -> Sent:
-    """To come again by way of a queue where it waits."""
+def check_names(queue: str, dead: str) -> None:
+    """Also those of the queues beside it, which are needed only when something goes wrong."""
+    for name, most in ((queue, _SHORT - _LONGEST_DELAY), (dead, _SHORT)):
+        if len(name.encode()) > most:
+            raise ConfigError(
+                f"the name of the queue {name[:40]!r}… has {len(name.encode())} bytes, and can have {most}: RabbitMQ takes "
+                f"{_SHORT}, and retries wait in queues whose names are longer; choose a shorter one"
+            )
+
+
+def again(each: Delivery, attempt: int) -> Sent:
+    """To come again, as that attempt."""
     message = each.message
-    ours = {ATTEMPT: message.attempt + counted, TOPIC: message.topic}
+    ours = {ATTEMPT: attempt, TOPIC: message.topic}
     key = {} if message.key is None else {KEY: message.key}
     return Sent(each.sender_id, message.body, {**message.headers, **ours, **key})
 
@@ -72,10 +84,14 @@ def received(properties: Any, routing_key: str, body: bytes, receipt: Any, *, re
         headers=_texts(headers),
         topic=_text(headers.get(TOPIC, routing_key)),
         key=None if key is None else _text(key),
-        # A quorum queue counts how often a message came back; a classic one does not.
-        attempt=_number(headers.get(ATTEMPT), 1) + _number(headers.get("x-delivery-count"), 0),
+        attempt=_number(headers.get(ATTEMPT), 1) + returned(properties),
         redelivered=redelivered,
     )
+
+
+def returned(properties: Any) -> int:
+    """How often it came back to its queue, also untried. A quorum queue counts that; a classic one does not."""
+    return _number((properties.headers or {}).get("x-delivery-count"), 0)
 
 
 _THE_BROKERS = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "x-acquired-count")

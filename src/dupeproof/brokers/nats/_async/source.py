@@ -2,11 +2,10 @@
 """Messages out of a JetStream stream, through a durable consumer.
 
 A message is acknowledged twice: the server confirms that it has heard us. One in work is kept by signs of life, a third
-of `ack_wait` apart; one that gets none comes again, and the server counts.
+of `ack_wait` apart; one that gets none comes again, and the server counts. Deliveries that are no attempt are taken off.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,9 @@ from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 from dupeproof.brokers.base import Ack, Dead, Delivery, Features, Retry, Settled, dead_name
 from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
 from dupeproof.brokers.nats import wire
+from dupeproof.brokers.nats._async.allowances import Allowances
 from dupeproof.brokers.nats._async.driver import TIMEOUT, check_url, connect, streams, theirs, translated
+from dupeproof.errors import ConfigError
 
 _SHORTEST = 0.01
 """Seconds: a request for messages needs some time to be answered."""
@@ -34,8 +35,6 @@ class AsyncNatsSource:
         self._create = create
         self._ack_wait = ack_wait
         self._client: Any = None
-        self._uncounted: Counter[int] = Counter()
-        """Deliveries for which nobody is to blame, by the message's number: the server counts all."""
 
     async def open(self, most: int) -> None:  # noqa: ARG002 - nothing is sent ahead
         with translated(self._url, self.name):
@@ -52,9 +51,19 @@ class AsyncNatsSource:
                     filter_subject=self.name,
                 )
                 known = await self._streams.add_consumer(stream, wanted)
+            self._check(known.config)
             # Another consumer of the group may have made it with another time, and that is what counts.
             self.features = Features(delays=True, counts=True, keep_alive=known.config.ack_wait / 3)
+            self._allowances = Allowances(self._streams, self._durable)
             self._subscription = await self._streams.pull_subscribe_bind(self._durable, stream)
+
+    def _check(self, config: ConsumerConfig) -> None:
+        if config.max_deliver is not None and config.max_deliver > 0:
+            raise ConfigError(
+                f"the durable consumer {self._durable!r} has max_deliver {config.max_deliver}: after so many deliveries, "
+                "counting those that were no attempt, the server would bring a message no more and tell nobody; "
+                "set max_deliver to -1, and use max_attempts"
+            )
 
     async def _stream(self, subject: str, *, create: bool) -> str:
         try:
@@ -77,17 +86,25 @@ class AsyncNatsSource:
                 messages = await self._subscription.fetch(most, timeout=max(seconds, _SHORTEST))
             except TimeoutError:  # the driver raises its own, and in places the plain one
                 return []
+            again = [message.metadata for message in messages if message.metadata.num_delivered > 1]
+            allowed = await self._allowances.find([each.sequence.stream for each in again])
         return [
-            wire.received(message, (self._client, message), self._uncounted[message.metadata.sequence.stream])
-            for message in messages
+            self._received(message, allowed.get(message.metadata.sequence.stream, 0)) for message in messages
         ]
+
+    def _received(self, message: Any, uncounted: int) -> Delivery:
+        return wire.received(message, (self._client, message, uncounted), uncounted)
 
     async def settle(self, settled: Sequence[Settled]) -> None:
         with translated(self._url, self.name):
             await self._ack([each for each, verdict in settled if isinstance(verdict, Ack)])
+            untried = [
+                each for each, verdict in settled if isinstance(verdict, Retry) and not verdict.counted
+            ]
+            if untried:
+                await self._allowances.write((_number(each), each.receipt[2] + 1) for each in untried)
             for each, verdict in settled:
                 if isinstance(verdict, Retry):
-                    self._uncounted[_number(each)] += not verdict.counted
                     await each.receipt[1].nak(delay=verdict.seconds or None)
                 elif isinstance(verdict, Dead):
                     await self._bury(each, verdict.reason)
@@ -96,8 +113,6 @@ class AsyncNatsSource:
 
     async def _ack(self, done: Sequence[Delivery]) -> None:
         await asyncio.gather(*(each.receipt[1].ack_sync(timeout=TIMEOUT) for each in done))
-        for each in done:
-            self._uncounted.pop(_number(each), None)
 
     async def _bury(self, each: Delivery, reason: str) -> None:
         """Into a stream of its own, which confirms it, before the original is acknowledged."""

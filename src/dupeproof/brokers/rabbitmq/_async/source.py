@@ -28,6 +28,7 @@ class AsyncRabbitSource:
         self._url = check_url(url)
         self._create = create
         self._dead = dead_name(queue) if dead is None else dead
+        wire.check_names(queue, self._dead)
         self._prefetch = prefetch
         self._connection: Any = None
         self._channel: Any = None
@@ -36,6 +37,7 @@ class AsyncRabbitSource:
         self._there: set[str] = set()
         self._news = asyncio.Event()
         self._fault: BaseException | None = None
+        self._subscription: str | None = None
 
     async def open(self, most: int) -> None:
         with translated(self._url):
@@ -52,11 +54,11 @@ class AsyncRabbitSource:
             await channel.set_qos(prefetch_count=min(65_535, self._prefetch or most))
             if self._create:
                 await self._ensure(self.name)
-            queue = await channel.declare_queue(self.name, passive=True)
+            self._queue = await channel.declare_queue(self.name, passive=True)
 
             async def arrive(message: Any) -> None:
                 self._unsettled.add(message.delivery_tag)
-                receipt = (channel, message)
+                receipt = (channel, message, wire.returned(message))
                 self._arrived.append(
                     wire.received(
                         message,
@@ -68,14 +70,25 @@ class AsyncRabbitSource:
                 )
                 self._news.set()
 
-            await queue.consume(arrive)
+            self._consumers = (await channel.get_underlay_channel()).consumers
+            self._subscription = await self._queue.consume(arrive)
 
     def _closed(self, _: Any, exc: BaseException | None) -> None:
         if self._fault is None:
             self._fault = texts.gone("without a reason") if exc is None else exc
             self._news.set()
 
+    def _look(self) -> None:
+        """The driver forgets a subscription that the broker has ended; not every version tells."""
+        if (
+            self._fault is None
+            and self._subscription is not None
+            and self._subscription not in self._consumers
+        ):
+            self._fault = texts.cancelled(self.name)
+
     async def poll(self, most: int, seconds: float) -> list[Delivery]:
+        self._look()
         if self._fault is None and seconds > 0 and not self._arrived:
             self._news.clear()
             try:
@@ -92,19 +105,38 @@ class AsyncRabbitSource:
     async def settle(self, settled: Sequence[Settled]) -> None:
         with translated(self._url):
             await self._ack([each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)])
+            await self._hand_back([each for each, verdict in settled if verdict is RELEASE])
             for each, verdict in settled:
-                if verdict is RELEASE:
-                    self._unsettled.discard(each.receipt[1].delivery_tag)
-                    await each.receipt[1].nack(requeue=True)
-                elif isinstance(verdict, Retry):
+                if isinstance(verdict, Retry) and verdict is not RELEASE:
                     name, arguments = wire.delay_queue(self.name, verdict.seconds)
                     await self._side.declare_queue(name, durable=True, arguments=arguments)
-                    await self._publish(name, wire.retried(each, counted=verdict.counted))
+                    await self._publish(name, wire.again(each, each.message.attempt + verdict.counted))
                     await self._ack([each.receipt[1]])
                 elif isinstance(verdict, Dead):
                     await self._ensure(self._dead)
                     await self._publish(self._dead, wire.put_aside(each, verdict.reason, self.name))
                     await self._ack([each.receipt[1]])
+
+    async def _hand_back(self, untried: list[Delivery]) -> None:
+        """At the end, with what was sent ahead; first unsubscribe, or it would come straight back.
+
+        A quorum queue would count each time. One that has counted gets the message anew, without.
+        """
+        if not untried:
+            return
+        if self._subscription is not None:
+            tag, self._subscription = self._subscription, None
+            await self._queue.cancel(tag)
+        untried += self._arrived
+        self._arrived.clear()
+        for each in untried:
+            _, message, returned = each.receipt
+            if returned:
+                await self._publish(self.name, wire.again(each, each.message.attempt - returned))
+                await self._ack([message])
+            else:
+                self._unsettled.discard(message.delivery_tag)
+                await message.nack(requeue=True)
 
     async def _ensure(self, queue: str) -> None:
         """Declare it, unless it is there, of whatever kind. To ask for what is not there costs the channel one asks on."""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dupeproof.brokers.base import RELEASE, Ack, Dead, Delivery, Features, Retry, Settled, dead_name
-from dupeproof.brokers.errors import BrokerUnavailable
-from dupeproof.brokers.rabbitmq import wire
+from dupeproof.brokers.rabbitmq import texts, wire
 from dupeproof.brokers.rabbitmq._sync.driver import parameters, pika, translated
 
 _NOT_FOUND = 404
@@ -23,6 +22,7 @@ class RabbitSource:
         self._url = url
         self._create = create
         self._dead = dead_name(queue) if dead is None else dead
+        wire.check_names(queue, self._dead)
         self._prefetch = prefetch
         self._parameters = parameters(url)
         self._connection: Any = None
@@ -30,6 +30,7 @@ class RabbitSource:
         self._unsettled: set[int] = set()
         self._there: set[str] = set()
         self._cancelled = False
+        self._subscription: str | None = None
 
     def open(self, most: int) -> None:
         with translated(self._url):
@@ -46,11 +47,11 @@ class RabbitSource:
             self._channel.queue_declare(self.name, passive=True)
             self._channel.basic_qos(prefetch_count=min(65_535, self._prefetch or most))
             self._channel.add_on_cancel_callback(self._cancel)
-            self._channel.basic_consume(self.name, self._arrive)
+            self._subscription = self._channel.basic_consume(self.name, self._arrive)
 
     def _arrive(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
         self._unsettled.add(method.delivery_tag)
-        receipt = (channel, method.delivery_tag)
+        receipt = (channel, method.delivery_tag, wire.returned(properties))
         self._arrived.append(
             wire.received(properties, method.routing_key, body, receipt, redelivered=method.redelivered)
         )
@@ -65,27 +66,44 @@ class RabbitSource:
                 if channel.is_closed:  # which pika tells nobody who does not use it
                     raise channel._closing_reason  # noqa: SLF001 - and keeps to itself why
         if self._cancelled:
-            raise BrokerUnavailable(
-                f"the queue {self.name!r} was deleted or moved while it was consumed from"
-            )
+            raise texts.cancelled(self.name)
         return [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
 
     def settle(self, settled: Sequence[Settled]) -> None:
         with translated(self._url):
             self._ack([each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)])
+            self._hand_back([each for each, verdict in settled if verdict is RELEASE])
             for each, verdict in settled:
-                if verdict is RELEASE:
-                    self._unsettled.discard(each.receipt[1])
-                    self._channel.basic_nack(each.receipt[1], requeue=True)
-                elif isinstance(verdict, Retry):
+                if isinstance(verdict, Retry) and verdict is not RELEASE:
                     name, arguments = wire.delay_queue(self.name, verdict.seconds)
                     self._side.queue_declare(name, durable=True, arguments=arguments)
-                    self._publish(name, wire.retried(each, counted=verdict.counted))
+                    self._publish(name, wire.again(each, each.message.attempt + verdict.counted))
                     self._ack([each.receipt[1]])
                 elif isinstance(verdict, Dead):
                     self._ensure(self._dead)
                     self._publish(self._dead, wire.put_aside(each, verdict.reason, self.name))
                     self._ack([each.receipt[1]])
+
+    def _hand_back(self, untried: list[Delivery]) -> None:
+        """At the end, with what was sent ahead; first unsubscribe, or it would come straight back.
+
+        A quorum queue would count each time. One that has counted gets the message anew, without.
+        """
+        if not untried:
+            return
+        if self._subscription is not None:
+            tag, self._subscription = self._subscription, None
+            self._channel.basic_cancel(tag)
+        untried += self._arrived
+        self._arrived.clear()
+        for each in untried:
+            _, tag, returned = each.receipt
+            if returned:
+                self._publish(self.name, wire.again(each, each.message.attempt - returned))
+                self._ack([tag])
+            else:
+                self._unsettled.discard(tag)
+                self._channel.basic_nack(tag, requeue=True)
 
     def _ensure(self, queue: str) -> None:
         """Declare it, unless it is there, of whatever kind. To ask for what is not there costs the channel one asks on."""

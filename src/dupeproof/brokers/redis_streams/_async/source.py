@@ -25,6 +25,9 @@ _KEEP, _BURY = (
 _LOOKS = 10
 """How often in the time of a takeover one looks for entries to take; at least twice a second."""
 
+_START = b"0-0"
+"""Where the list of entries in work begins; also what Redis answers when it was looked through to its end."""
+
 
 class AsyncRedisStreamSource:
     def __init__(self, url: str, stream: str, group: str, *, create: bool, takeover: float) -> None:
@@ -39,6 +42,7 @@ class AsyncRedisStreamSource:
         self._me = new_token().hex()
         self._client: Any = None
         self._look_at = 0.0
+        self._looked_to: Any = _START
 
     async def open(self, most: int) -> None:  # noqa: ARG002 - nothing is sent ahead
         with translated(self._url, self.name):
@@ -70,9 +74,9 @@ class AsyncRedisStreamSource:
         return taken + [wire.received(self.name, entry, fields, attempt=1) for entry, fields in entries]
 
     async def _taken(self, most: int) -> list[Delivery]:
-        """What others left, and what was to come again."""
-        _, entries, gone = await self._client.xautoclaim(
-            self.name, self._group, self._me, self._takeover, "0-0", count=most
+        """What others left, and what was to come again. Redis looks at a part of the list at a time."""
+        self._looked_to, entries, gone = await self._client.xautoclaim(
+            self.name, self._group, self._me, self._takeover, self._looked_to, count=most
         )
         if gone:
             self.trimmed += len(gone)
@@ -82,7 +86,7 @@ class AsyncRedisStreamSource:
                 len(gone),
                 self.name,
             )
-        if len(entries) < most:
+        if self._looked_to == _START:
             self._look_at = time.monotonic() + min(0.5, self._takeover / 1_000 / _LOOKS)
         if not entries:
             return []

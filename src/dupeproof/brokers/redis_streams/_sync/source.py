@@ -26,6 +26,9 @@ _KEEP, _BURY = (
 _LOOKS = 10
 """How often in the time of a takeover one looks for entries to take; at least twice a second."""
 
+_START = b"0-0"
+"""Where the list of entries in work begins; also what Redis answers when it was looked through to its end."""
+
 
 class RedisStreamSource:
     def __init__(self, url: str, stream: str, group: str, *, create: bool, takeover: float) -> None:
@@ -40,6 +43,7 @@ class RedisStreamSource:
         self._me = new_token().hex()
         self._client: Any = None
         self._look_at = 0.0
+        self._looked_to: Any = _START
 
     def open(self, most: int) -> None:  # noqa: ARG002 - nothing is sent ahead
         with translated(self._url, self.name):
@@ -71,9 +75,9 @@ class RedisStreamSource:
         return taken + [wire.received(self.name, entry, fields, attempt=1) for entry, fields in entries]
 
     def _taken(self, most: int) -> list[Delivery]:
-        """What others left, and what was to come again."""
-        _, entries, gone = self._client.xautoclaim(
-            self.name, self._group, self._me, self._takeover, "0-0", count=most
+        """What others left, and what was to come again. Redis looks at a part of the list at a time."""
+        self._looked_to, entries, gone = self._client.xautoclaim(
+            self.name, self._group, self._me, self._takeover, self._looked_to, count=most
         )
         if gone:
             self.trimmed += len(gone)
@@ -83,7 +87,7 @@ class RedisStreamSource:
                 len(gone),
                 self.name,
             )
-        if len(entries) < most:
+        if self._looked_to == _START:
             self._look_at = time.monotonic() + min(0.5, self._takeover / 1_000 / _LOOKS)
         if not entries:
             return []
