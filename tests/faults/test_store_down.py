@@ -93,7 +93,7 @@ def test_the_default_timeout_is_five_seconds(own_redis, own_postgres):
             ]
         for server in servers:
             server.resume()
-    assert 4.5 < min(took) <= max(took) < 5 + SLACK
+    assert 4 < min(took) <= max(took) < 5 + SLACK
 
 
 @pytest.mark.parametrize("name", [name for name in SERVERS if name.values != ("redis_sentinel",)])
