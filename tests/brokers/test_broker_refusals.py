@@ -118,14 +118,14 @@ def test_rabbitmq_refuses_an_unfit_message_and_takes_the_others(rabbit, is_async
     assert [None if each is None else each.reason for each in results] == [None, "unfit", "unfit", None]
 
 
-def test_a_message_larger_than_rabbitmq_takes_is_found_among_others(own_rabbitmq, is_async):
+def test_a_message_larger_than_rabbitmq_takes_is_found_among_others(own_rabbitmq):
     place, queue = RabbitPlace(own_rabbitmq(settings={"max_message_size": 65_536}).url), new_queue()
     place.declare(queue)
-    results = place.publish(
-        message(queue, "m-1"), message(queue, "m-2", b"x" * 70_000), message(queue, "m-3"), is_async=is_async
-    )
-    assert [None if each is None else each.reason for each in results] == [None, "unfit", None]
-    assert "max_message_size" in str(results[1])
+    sent = [message(queue, "m-1"), message(queue, "m-2", b"x" * 70_000), message(queue, "m-3")]
+    for is_async in (False, True):
+        results = place.publish(*sent, is_async=is_async)
+        assert [None if each is None else each.reason for each in results] == [None, "unfit", None]
+        assert "max_message_size" in str(results[1])
 
 
 def test_an_exchange_that_was_deleted_is_missed_once(rabbit, channel, is_async):
@@ -263,7 +263,7 @@ def test_a_database_that_is_down_when_partitions_are_assigned_is_waited_for(
 
 
 @pytest.mark.timeout(120)
-def test_a_wrong_password_for_kafka_is_an_error_at_once_and_is_not_shown(own_kafka, is_async, run, until):
+def test_a_wrong_password_for_kafka_is_an_error_at_once_and_is_not_shown(own_kafka, run, until):
     server = own_kafka(users={"app": "right-secret"})
     KafkaPlace(server.url).declare("orders")
     place = KafkaPlace(server.guarded_url)
@@ -276,12 +276,13 @@ def test_a_wrong_password_for_kafka_is_an_error_at_once_and_is_not_shown(own_kaf
             "sasl.password": password,
         }
 
-    handler, once = made(lambda each: None, is_async)
-    wrong = run(place.consumer("orders", handler, once=once, config=config("wrong-secret")))
-    until(lambda: wrong.ended)
-    assert isinstance(wrong.error, ConfigError)
-    assert "password" in str(wrong.error)
-    assert "secret" not in str(wrong.error)
+    for is_async in (True, False):
+        handler, once = made(lambda each: None, is_async)
+        wrong = run(place.consumer("orders", handler, once=once, config=config("wrong-secret")))
+        until(lambda wrong=wrong: wrong.ended)
+        assert isinstance(wrong.error, ConfigError)
+        assert "password" in str(wrong.error)
+        assert "secret" not in str(wrong.error)
     with pytest.raises(ConfigError, match="password"):
         KafkaPublisher(place.url, config=config("wrong-secret"), timeout="10s").publish(
             [message("orders", "m-1")]
