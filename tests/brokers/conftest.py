@@ -4,7 +4,7 @@ import time
 
 import pytest
 from brokers_ledgers import PostgresLedger, SqliteLedger
-from brokers_places import PLACES, SERVERS, new_queue
+from brokers_places import PLACES, SERVERS, RabbitPlace, new_queue
 
 PATIENCE = 30
 
@@ -27,6 +27,18 @@ def place(request):
 @pytest.fixture(params=["sync", "async"])
 def is_async(request):
     return request.param == "async"
+
+
+@pytest.fixture
+def rabbit(rabbitmq_server):
+    return RabbitPlace(rabbitmq_server.url)
+
+
+@pytest.fixture
+def channel(rabbit):
+    channel = rabbit.channel()
+    yield channel
+    channel.connection.close()
 
 
 @pytest.fixture

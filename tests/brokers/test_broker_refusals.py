@@ -4,47 +4,20 @@ import asyncio
 import time
 
 import pytest
+from brokers_guards import made
 from brokers_ledgers import PostgresLedger
 from brokers_places import KafkaPlace, RabbitPlace, message, new_queue
 
-from dupeproof import AsyncOnce, ConfigError, Once
+from dupeproof import ConfigError, Once
 from dupeproof.brokers.base import REASON, Reject
 from dupeproof.brokers.kafka import KafkaPublisher, Transformer
 
 QUICK = {"session.timeout.ms": 2_000, "heartbeat.interval.ms": 500}
 
 
-@pytest.fixture(params=[False, True], ids=["sync", "async"])
-def is_async(request):
-    return request.param
-
-
-@pytest.fixture
-def rabbit(rabbitmq_server):
-    return RabbitPlace(rabbitmq_server.url)
-
-
-@pytest.fixture
-def channel(rabbit):
-    channel = rabbit.channel()
-    yield channel
-    channel.connection.close()
-
-
 @pytest.fixture
 def kafka(kafka_server):
     return KafkaPlace(kafka_server.url)
-
-
-def made(handle, is_async):
-    """The handler and its guard, for threads or for tasks."""
-    if not is_async:
-        return handle, Once("memory://", namespace=new_queue())
-
-    async def handle_as_task(each):
-        handle(each)
-
-    return handle_as_task, AsyncOnce("memory://", namespace=new_queue())
 
 
 def refuse(each):

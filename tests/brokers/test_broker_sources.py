@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 
 import pytest
+from brokers_guards import made
 from brokers_places import (
     PLACES,
     SERVERS,
@@ -15,43 +16,15 @@ from brokers_places import (
     new_queue,
 )
 
-from dupeproof import AsyncOnce, ConfigError, Once, StoreUnavailable
+from dupeproof import ConfigError, Once, StoreUnavailable
 from dupeproof.brokers.nats.wire import plain_name
 
 IDS = [f"m-{n}" for n in range(5)]
 
 
-@pytest.fixture(params=[False, True], ids=["sync", "async"])
-def is_async(request):
-    return request.param
-
-
-@pytest.fixture
-def rabbit(rabbitmq_server):
-    return RabbitPlace(rabbitmq_server.url)
-
-
 @pytest.fixture
 def nats(nats_server):
     return NatsPlace(nats_server.url)
-
-
-@pytest.fixture
-def channel(rabbit):
-    channel = rabbit.channel()
-    yield channel
-    channel.connection.close()
-
-
-def made(handle, is_async):
-    """The handler and its guard, for threads or for tasks."""
-    if not is_async:
-        return handle, Once("memory://", namespace=new_queue())
-
-    async def handle_as_task(each):
-        handle(each)
-
-    return handle_as_task, AsyncOnce("memory://", namespace=new_queue())
 
 
 def end_while_the_database_is_down(place, queue, is_async, run, until, rounds=4, **options):

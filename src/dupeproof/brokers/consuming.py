@@ -8,7 +8,8 @@ from dupeproof.brokers._async.protocols import AsyncSource
 from dupeproof.brokers._sync.consumer import Consumer
 from dupeproof.brokers._sync.protocols import Source
 from dupeproof.brokers.base import UNGUARDED, Handler
-from dupeproof.brokers.options import ConsumeOptions, check_guard, check_middleware, is_async
+from dupeproof.brokers.options import ConsumeOptions, check_guard, check_middleware
+from dupeproof.core.callables import is_async
 
 AnyConsumer = Consumer | AsyncConsumer
 

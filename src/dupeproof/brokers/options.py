@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict, get_args
 from msgspec import Struct
 
 from dupeproof.brokers.base import UNGUARDED, Handler, Message, Middleware
+from dupeproof.core.callables import is_async
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Listener, as_listeners
 from dupeproof.errors import ConfigError
@@ -87,12 +88,6 @@ def whole(value: object, name: str, most: int) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
         return value
     raise ConfigError(f"{name} must be a whole number from 1 to {most:,}; got {value!r:.40}")
-
-
-def is_async(handler: object) -> bool:
-    """Whether calling it gives a coroutine."""
-    call = getattr(handler, "__call__", None)  # noqa: B004 - to see whether it is a coroutine function
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
 
 
 def check_middleware(handler: Handler, middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:

@@ -4,10 +4,10 @@ import itertools
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from inspect import iscoroutinefunction
 
 from msgspec import Struct
 
+from dupeproof.core.callables import is_async
 from dupeproof.errors import ConfigError
 
 logger = logging.getLogger("dupeproof")
@@ -65,7 +65,7 @@ def as_listeners(events: Iterable[Listener]) -> tuple[Listener, ...]:
     for each in listeners:
         if not callable(each):
             raise ConfigError(f"a listener is called with each event; {type(each).__name__} cannot be called")
-        if iscoroutinefunction(each) or iscoroutinefunction(getattr(each, "__call__", None)):  # noqa: B004
+        if is_async(each):
             raise ConfigError("a listener is a plain function, also for tasks: nobody would await this one")
     return listeners
 

@@ -11,6 +11,7 @@ from types import FunctionType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from dupeproof.core import callables
 from dupeproof.core.codecs import Codec
 from dupeproof.errors import ConfigError
 
@@ -44,7 +45,7 @@ def _module_name(module: str) -> str:
 def check_kind(fn: Callable[..., object], *, is_async: bool) -> None:
     """Refuse to decorate what the guard could not run once and replay."""
     check_callable(fn, is_async=is_async)
-    if is_async and not _is_coroutine_function(fn):
+    if is_async and not callables.is_async(fn):
         raise ConfigError(f"{_title(fn)} is not async; guard it with Once, or make it `async def`")
 
 
@@ -58,12 +59,8 @@ def check_callable(fn: Callable[..., object], *, is_async: bool) -> None:
         raise ConfigError(
             f"{_title(fn)} is a generator; its values cannot be replayed, return a list instead"
         )
-    if not is_async and _is_coroutine_function(fn):
+    if not is_async and callables.is_async(fn):
         raise ConfigError(f"{_title(fn)} is async; guard it with AsyncOnce instead of Once")
-
-
-def _is_coroutine_function(fn: Callable[..., object]) -> bool:
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
 
 def return_type(fn: Callable[..., object]) -> Any:

@@ -97,7 +97,7 @@ class TokenMiddleware:
     def __call__(self, request: HttpRequest) -> Any:
         return self._get_response(request)
 
-    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:  # noqa: ARG002
+    def process_exception(self, _: HttpRequest, exception: Exception) -> HttpResponse | None:
         return _told(exception) if isinstance(exception, TokenError) else None
 
 

@@ -1,12 +1,12 @@
 """The arguments of a middleware turned into what it works with; the same for all frameworks, sync and async."""
 
-import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypedDict
 from uuid import UUID
 
 from msgspec import Struct
 
+from dupeproof.core import callables
 from dupeproof.core.durations import Duration
 from dupeproof.core.events import Listener
 from dupeproof.core.policy import OnStoreDown
@@ -120,7 +120,7 @@ def _scope(scope: Scope, *, is_async: bool) -> Scope:
             "scope= says whose key it is: a function from the request to a stable id of the caller, such as "
             "lambda request: request.user.id; or scope=SHARED if all callers may see each other's responses"
         )
-    if _is_async(scope) and not is_async:
+    if callables.is_async(scope) and not is_async:
         raise ConfigError(
             "scope= is an async function, and this is a sync middleware; give it a plain function"
         )
@@ -133,14 +133,8 @@ def _check_functions(options: RequestOptions) -> None:
         given = options[name]  # type: ignore[literal-required] # one of its names
         if given is None or (name == "key" and isinstance(given, str)):
             continue
-        if not callable(given) or _is_async(given):
+        if not callable(given) or callables.is_async(given):
             raise ConfigError(f"{name}= takes a plain function, not an async one; got {_kind(given)}")
-
-
-def _is_async(function: object) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - of an object that is callable
-    )
 
 
 def _kind(given: object) -> str:

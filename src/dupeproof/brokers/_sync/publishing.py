@@ -28,7 +28,7 @@ class BrokerPublisher(ABC):
         Raises `BrokerUnavailable`; or `NotPublished` when one of them, it cannot tell which, made the broker hang up.
         """
 
-    def _unfit(self, message: Message) -> NotPublished | None:  # noqa: ARG002
+    def _unfit(self, _: Message, /) -> NotPublished | None:
         """What the broker's own rules say against a message, found without asking it."""
         return None
 

@@ -68,7 +68,7 @@ class Workers:
             thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def is_ending(exc: BaseException) -> bool:  # noqa: ARG001
+def is_ending(_: BaseException) -> bool:
     """Nobody cancels a thread."""
     return False
 

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from dupeproof.core.callables import is_async
 from dupeproof.errors import ConfigError
 from dupeproof.outbox._async.runtime import IS_ASYNC, OTHER_KIND, OTHER_RELAY, call
 from dupeproof.outbox.failures import HeldBack, publisher_down
@@ -92,8 +93,7 @@ def publisher_of(given: Any) -> AsyncCalling | AsyncBatching:
         raise ConfigError(
             f"publisher must be a Publisher or a function of one message; got {type(given).__qualname__}"
         )
-    call = getattr(given, "__call__", None)  # noqa: B004 - to see whether it is a coroutine function
-    if not IS_ASYNC and (inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(call)):
+    if not IS_ASYNC and is_async(given):
         raise _other_kind(getattr(given, "__qualname__", type(given).__qualname__))
     return AsyncCalling(given)
 

@@ -29,7 +29,7 @@ class AsyncKafkaPublisher(AsyncBrokerPublisher):
     async def _send(self, messages: Sequence[Message]) -> Sequence[Result]:
         return await asyncio.to_thread(self._publisher._send, messages)  # noqa: SLF001
 
-    def _unfit(self, message: Message) -> NotPublished | None:
+    def _unfit(self, message: Message, /) -> NotPublished | None:
         return wire.unfit(message)
 
     async def _close(self) -> None:

@@ -32,7 +32,7 @@ class KafkaPublisher(BrokerPublisher):
         records = [(message.topic, wire.published(message)) for message in messages]
         return send(self._producer, records, self._seconds)
 
-    def _unfit(self, message: Message) -> NotPublished | None:
+    def _unfit(self, message: Message, /) -> NotPublished | None:
         return wire.unfit(message)
 
     def _close(self) -> None:

@@ -68,7 +68,7 @@ class AsyncRabbitPublisher(AsyncBrokerPublisher):
             return texts.refused(message.topic)
         return None
 
-    def _unfit(self, message: Message) -> NotPublished | None:
+    def _unfit(self, message: Message, /) -> NotPublished | None:
         return wire.unfit(message)
 
     async def _close(self) -> None:

@@ -123,7 +123,7 @@ class RabbitPublisher(BrokerPublisher):
         finally:
             loop.deactivate_poller()
 
-    def _unfit(self, message: Message) -> NotPublished | None:
+    def _unfit(self, message: Message, /) -> NotPublished | None:
         return wire.unfit(message)
 
     def _close(self) -> None:
