@@ -58,10 +58,12 @@ def test_nothing_is_left_running_when_the_demo_is_stopped(tmp_path, end):
     demo = start(tmp_path / "out", "--orders", "5000", env={**os.environ, "TMPDIR": str(tmp_path)})
     while len(started := children(demo.pid)) < 6:
         time.sleep(0.01)
-    while demo.poll() is None:  # a Ctrl-C that falls into a finalizer is lost to Python: press again
+    demo.send_signal(end)
+    try:
+        demo.communicate(timeout=20)
+    except subprocess.TimeoutExpired:  # a Ctrl-C that falls into a finalizer is lost to Python: press again
         demo.send_signal(end)
-        time.sleep(1)
-    demo.communicate()
+        demo.communicate()
     while any(map(is_running, started)):
         time.sleep(0.01)
     if end is signal.SIGINT:

@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
     "complain",
     "create_dead_topic",
     "create_topic",
+    "fatal_as_such",
     "kafka",
     "made",
     "meaning",
@@ -101,6 +103,17 @@ def refusal(error: Any, topic: str) -> NotPublished | None:
             f"this user may not write to the topic {topic!r}; give it the right", reason="refused"
         )
     return None
+
+
+@contextmanager
+def fatal_as_such() -> Iterator[None]:
+    """The library raises a fatal error and calls back all the same; Python makes a SystemError of the two."""
+    try:
+        yield
+    except SystemError as exc:
+        if isinstance(exc.__cause__, kafka.KafkaException):
+            raise exc.__cause__ from None
+        raise
 
 
 def made(kind: Callable[..., Any], config: Config) -> Any:

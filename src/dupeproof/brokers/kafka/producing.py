@@ -4,7 +4,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from dupeproof.brokers.errors import BrokerUnavailable
-from dupeproof.brokers.kafka.driver import LARGEST, Config, complain, kafka, made, meaning, refusal
+from dupeproof.brokers.kafka.driver import (
+    LARGEST,
+    Config,
+    complain,
+    fatal_as_such,
+    kafka,
+    made,
+    meaning,
+    refusal,
+)
 from dupeproof.brokers.kafka.wire import Record
 from dupeproof.brokers.waves import Result
 
@@ -43,7 +52,10 @@ def send(producer: Any, records: Sequence[tuple[str, Record]], seconds: float) -
             produce(producer, topic, record, told(place), seconds)
         except kafka.KafkaException as exc:
             answers[place] = exc.args[0]
-    producer.flush(seconds + 1)
+    try:
+        flush(producer, seconds + 1)
+    except kafka.KafkaException as exc:
+        raise meaning(exc.args[0]) from exc
     return [_result(answer, topic) for answer, (topic, _) in zip(answers, records, strict=True)]
 
 
@@ -53,9 +65,15 @@ def produce(producer: Any, topic: str, record: Record, told: Any, seconds: float
         try:
             producer.produce(topic, on_delivery=told, **record)
         except BufferError:
-            producer.poll(min(1.0, seconds))  # until some of those before are on their way
+            with fatal_as_such():
+                producer.poll(min(1.0, seconds))  # until some of those before are on their way
         else:
             return
+
+
+def flush(producer: Any, seconds: float) -> None:
+    with fatal_as_such():
+        producer.flush(seconds)
 
 
 def _result(answer: Any, topic: str) -> Result:

@@ -30,7 +30,7 @@ from dupeproof.brokers.kafka.driver import (
     meaning,
     refusal,
 )
-from dupeproof.brokers.kafka.producing import produce, producing
+from dupeproof.brokers.kafka.producing import flush, produce, producing
 from dupeproof.brokers.options import Plan, make_plan
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.tokens import new_token
@@ -242,7 +242,7 @@ class Transformer:
 
     def _see_written(self, records: Sequence[Any]) -> None:
         """Wait for the broker's answers: what it refuses is the fault of the message it was made for."""
-        self._producer.flush(TIMEOUT)
+        flush(self._producer, TIMEOUT)
         if self._refusals:
             number, fault = min(self._refusals, key=itemgetter(0))
             raise self._failed(records[number], number, fault)

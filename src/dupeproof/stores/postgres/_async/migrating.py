@@ -19,8 +19,8 @@ async def migrate(joined: AsyncJoined, begin: Callable[[], None] = lambda: None)
         applied = {version for (version,) in await joined.execute(migrations.APPLIED)}
         missing = [each for each in migrations.migrations() if each.version not in applied]
         for migration in missing:
-            begin()
             for statement in split(migration.text):
+                begin()
                 await joined.execute(statement)
             await joined.execute(migrations.RECORD, {"version": migration.version, "name": migration.name})
         return [migration.version for migration in missing]

@@ -20,8 +20,8 @@ def migrate(joined: Joined, begin: Callable[[], None] = lambda: None) -> list[in
         applied = {version for (version,) in joined.execute(migrations.APPLIED)}
         missing = [each for each in migrations.migrations() if each.version not in applied]
         for migration in missing:
-            begin()
             for statement in split(migration.text):
+                begin()
                 joined.execute(statement)
             joined.execute(migrations.RECORD, {"version": migration.version, "name": migration.name})
         return [migration.version for migration in missing]
