@@ -18,13 +18,43 @@ CLOSE = 0.15 if IDS >= 1_000_000 else 0.25
 
 @pytest.mark.parametrize(
     ("rate", "per_second"),
-    [("500/s", 500), ("2k/s", 2_000), ("3M/d", 3e6 / 86_400), ("120/m", 2), ("7", 7), ("1.5k/s", 1_500)],
+    [
+        ("500/s", 500),
+        ("2k/s", 2_000),
+        ("3M/d", 3e6 / 86_400),
+        ("120/m", 2),
+        ("120/min", 2),
+        ("7", 7),
+        ("7/sec", 7),
+        ("36/hour", 0.01),
+        ("86400/day", 1),
+        ("1.5k/s", 1_500),
+        ("50_000/s", 50_000),
+        ("50,000/s", 50_000),
+        ("50 k/s", 50_000),
+    ],
 )
 def test_rates_are_read_as_people_write_them(rate, per_second):
     assert demand(rate, "24h", 0).rate == pytest.approx(per_second)
 
 
-@pytest.mark.parametrize("rate", ["", "0/s", "-5/s", "many", "5/y", "k/s"])
+@pytest.mark.parametrize(
+    "rate",
+    [
+        "",
+        "0/s",
+        "-5/s",
+        "many",
+        "5/y",
+        "5/month",
+        "5/ms",
+        "k/s",
+        "_/s",
+        "5_.5e/s",
+        f"1{'0' * 400}/s",
+        "2000000M/s",
+    ],
+)
 def test_what_is_no_rate_is_refused(rate):
     with pytest.raises(ConfigError, match="500/s"):
         demand(rate, "24h", 0)
