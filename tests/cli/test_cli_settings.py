@@ -117,6 +117,7 @@ SAFE = [
     ["relay", "--source", POSTGRES, "--to", "stdout:", "--once"],
     ["relay", "--source", "sqlite:///none.db", "--to", "amqp://app:secret@127.0.0.1:1/"],
     ["torture", "--broker", "redis_streams", "--url", REDIS, "--database", POSTGRES],
+    ["torture", "--broker", "rabbitmq", "--url", "amqp://app:secret@127.0.0.1:1/", "--database", POSTGRES],
     ["stats", POSTGRES, "--nonsense", REDIS],
     [REDIS],
 ]
