@@ -75,6 +75,12 @@ def _ask(url, command):
         client.close()
 
 
+def test_a_url_that_leads_to_a_replica_is_found(own_redis):
+    primary = own_redis(options=RIGHT)
+    replica = own_redis(options=RIGHT | {"replicaof": f"127.0.0.1 {primary.port}"})
+    assert codes(replica.url) == {"replica": Severity.ERROR}
+
+
 def test_a_cluster_without_replicas_or_with_a_hole_is_found(own_redis_cluster):
     cluster = own_redis_cluster()
     found = codes(cluster.url)
@@ -167,6 +173,13 @@ def test_a_postgres_that_would_not_keep_its_word_is_found(postgres_in_order, sta
 
 def test_a_postgres_without_tables_is_told(postgres_url):
     assert codes(postgres_url) == {"no-tables": Severity.NOTE, "lock-timeout": Severity.NOTE}
+
+
+def test_a_postgres_that_lost_a_table_is_told(postgres_in_order):
+    sql(postgres_in_order, "DROP TABLE dupeproof_outbox_dead", "DROP TABLE dupeproof_marks")
+    assert codes(postgres_in_order) == {"missing-tables": Severity.ERROR}
+    [finding] = examine(postgres_in_order).findings
+    assert finding.what.endswith("missing: dupeproof_marks, dupeproof_outbox_dead")
 
 
 def test_a_long_transaction_is_found(postgres_in_order, monkeypatch):
