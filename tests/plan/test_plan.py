@@ -4,12 +4,13 @@ import json
 import os
 
 import pytest
+from rich.console import Console
 
 from dupeproof import ConfigError
 from dupeproof.cli.app import run
 from dupeproof.cli.plan.measuring import measure
 from dupeproof.cli.plan.planning import demand, plan
-from dupeproof.cli.plan.sizes import postgres_record, redis_record
+from dupeproof.cli.plan.sizes import WAYS, postgres_record, redis_record
 
 IDS = int(os.environ.get("PLAN_IDS", "20000"))
 """A million in `make weigh`; fewer show the same but for the steps in which tables grow."""
@@ -77,6 +78,14 @@ def test_the_advice_grows_with_the_rate():
     assert len(set(layouts)) == 4
     assert layouts[0].startswith("sqlite")
     assert "PostgreSQL" in layouts[1]
+
+
+def test_every_way_can_be_told_from_the_others_on_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setattr("dupeproof.cli.commands.plan.out", Console(width=80))
+    assert run(["plan", "--rate", "1M/s"]) == 0
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert all(word in shown for each in WAYS for word in each.name.split())
 
 
 def _print(server, result, found, record, mark):
