@@ -19,6 +19,7 @@ from dupeproof.doctor.redis import Client, pack, target
 from dupeproof.stores import open_store
 from dupeproof.stores.urls import parse_url
 from support.clocks import shifted_by
+from support.proxy import Proxy
 
 RIGHT = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 
@@ -351,6 +352,20 @@ def test_a_fast_tier_may_be_behind_sentinels(redis_sentinel_url, postgres_in_ord
         report = examine(f"{redis_sentinel_url}+{durable}")
         assert report.facts["fast kind"] == "sentinel"
         assert {each.code for each in report.findings} <= {"no-replica"}
+
+
+@pytest.mark.parametrize(
+    "which",
+    [
+        pytest.param("redis_url", marks=pytest.mark.server("redis")),
+        pytest.param("postgres_url", marks=pytest.mark.server("postgres")),
+    ],
+)
+def test_a_server_that_is_far_away_is_found(request, which):
+    with closing(Proxy(request.getfixturevalue(which), delay=0.03)) as far:
+        report = examine(far.url)
+    [slow] = [each for each in report.findings if each.code == "slow"]
+    assert (slow.severity, report.facts["latency"] >= 30) == (Severity.WARNING, True)
 
 
 @pytest.mark.skipif(shifted_by(1) is None, reason="libfaketime is not installed")
