@@ -76,6 +76,9 @@ def test_all_commands_are_listed(dupeproof):
         (["stats", "one", "redis://:secret@127.0.0.1:1/0"], "unexpected extra argument"),
         (["stats", "--nonsense"], "--nonsense"),
         (["nonsense"], "nonsense"),
+        (["demo", "--out", "/dev/null/out"], "--out /dev/null/out cannot be made: Not a directory"),
+        (["bench", "--out", "/dev/null/out"], "--out /dev/null/out cannot be made"),
+        (["torture", "--out", "/dev/null/out"], "--out /dev/null/out cannot be made"),
         (
             ["doctor", "sqlite:///x.db", "--window", "24"],
             "a number with a unit (ms, s, m, h, d, w) such as '24h'",
