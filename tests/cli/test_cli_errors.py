@@ -1,5 +1,6 @@
 """How the command line ends when something is wrong: one line, no traceback, no password."""
 
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ from dupeproof import __version__
 
 COMMANDS = [
     "bench",
+    "console",
     "demo",
     "doctor",
     "forget",
@@ -20,20 +22,43 @@ COMMANDS = [
     "schema",
     "show",
     "stats",
+    "torture",
     "version",
     "windows",
 ]
 
 
-def test_version_is_printed(dupeproof):
-    assert f"dupeproof {__version__}" in dupeproof("version").out
+@pytest.mark.parametrize("word", ["version", "--version"])
+def test_version_is_printed(dupeproof, word):
+    assert f"dupeproof {__version__}" in dupeproof(word).out
+
+
+@pytest.mark.parametrize("command", [[], ["stats"], ["outbox", "dead"]])
+def test_help_has_its_short_name_too(dupeproof, command):
+    assert dupeproof(*command, "-h") == dupeproof(*command, "--help")
+
+
+def test_help_is_wrapped_by_the_terminal_and_not_where_its_source_was(dupeproof, monkeypatch):
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 90)
+    assert "effect once, and those of a key in their order." in " ".join(
+        dupeproof("torture", "-h").out.split()
+    )
+    assert all(
+        len(line) > 60 for line in _paragraph(dupeproof("torture", "-h").out, "Without --handler")[:-1]
+    )
+
+
+def _paragraph(text, begins):
+    lines = [line.strip() for line in text.splitlines()]
+    start = next(at for at, line in enumerate(lines) if line.startswith(begins))
+    return lines[start : lines.index("", start)]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(dupeproof, command):
     ran = dupeproof(command, "--help")
     assert ran.code == 0
-    assert f"Example: dupeproof {command}" in ran.out
+    assert re.search(rf"Examples?: .*dupeproof {command}", ran.out)
 
 
 def test_all_commands_are_listed(dupeproof):
@@ -51,6 +76,13 @@ def test_all_commands_are_listed(dupeproof):
         (["stats", "one", "redis://:secret@127.0.0.1:1/0"], "unexpected extra argument"),
         (["stats", "--nonsense"], "--nonsense"),
         (["nonsense"], "nonsense"),
+        (["demo", "--out", "/dev/null/out"], "--out /dev/null/out cannot be made: Not a directory"),
+        (["bench", "--out", "/dev/null/out"], "--out /dev/null/out cannot be made"),
+        (["torture", "--out", "/dev/null/out"], "--out /dev/null/out cannot be made"),
+        (
+            ["doctor", "sqlite:///x.db", "--window", "24"],
+            "a number with a unit (ms, s, m, h, d, w) such as '24h'",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line_on_standard_error_and_exit_code_2(dupeproof, words, text):

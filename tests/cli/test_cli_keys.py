@@ -103,6 +103,13 @@ def test_resolve_refuses_a_key_that_is_being_worked_on(dupeproof, url, once):
         assert "being worked on" in ran.err
 
 
+def test_a_key_cannot_be_done_and_reopened_at_once(dupeproof, url):
+    once = hold(url, "charge:o-1")
+    ran = dupeproof("resolve", url, "charge:o-1", "-n", "billing", "--result", "1", "--reopen")
+    assert (ran.code, "give one of them" in ran.err) == (2, True)
+    assert once.get("charge:o-1").state == "held"
+
+
 def test_a_result_that_is_not_json_is_refused(dupeproof, url):
     hold(url, "charge:o-1").close()
     ran = dupeproof("resolve", url, "charge:o-1", "--namespace", "billing", "--result", "paid")

@@ -73,7 +73,7 @@ def test_another_file_can_be_named(dupeproof, monkeypatch, way):
         ("url = 5", "url must be a text"),
         ("uri = 'x'", "has 'uri'; there are: url, namespace, demo"),
         ("doctor = 5", "must be a table: [doctor]"),
-        ("[doctor]\nwindwo = '24h'", "[doctor] has 'windwo'; there are: json, redelivery, window"),
+        ("[doctor]\nwindwo = '24h'", "[doctor] has 'windwo'; there are: json, redelivery, retention, window"),
         ("[outbox.dead]\nnothing = 1", "[outbox], [dead] has 'nothing'"),
         ("[outbox.dead]\nlimit = 'many'", "--limit"),
     ],
@@ -117,6 +117,7 @@ SAFE = [
     ["relay", "--source", POSTGRES, "--to", "stdout:", "--once"],
     ["relay", "--source", "sqlite:///none.db", "--to", "amqp://app:secret@127.0.0.1:1/"],
     ["torture", "--broker", "redis_streams", "--url", REDIS, "--database", POSTGRES],
+    ["torture", "--broker", "rabbitmq", "--url", "amqp://app:secret@127.0.0.1:1/", "--database", POSTGRES],
     ["stats", POSTGRES, "--nonsense", REDIS],
     [REDIS],
 ]

@@ -6,7 +6,7 @@ import re
 import pytest
 from console_data import EVIL, TOKEN
 
-from dupeproof import AsyncOnce
+from dupeproof import AsyncOnce, ConfigError
 from dupeproof.console import ConsoleApp
 from dupeproof.keys.names import key_digest
 from dupeproof.outbox.sources import open_source
@@ -153,6 +153,13 @@ async def test_another_name_for_this_address_reads_nothing(visit):
     visitor = visit(hosts=("127.0.0.1", "localhost"))
     for host, status in {"rebound.example": 403, "127.0.0.1:8642": 200, "localhost": 200, "": 403}.items():
         assert (await visitor.client.get("/", headers={"Host": host})).status_code == status
+
+
+async def test_names_it_may_be_called_by_are_a_list_in_any_case(visit):
+    visitor = visit(hosts=["Ops.Example.com"])
+    assert (await visitor.client.get("/", headers={"Host": "ops.example.COM"})).status_code == 200
+    with pytest.raises(ConfigError, match=r"hosts=\['ops.example.com'\]"):
+        visit(hosts="ops.example.com")
 
 
 async def test_markup_in_a_key_a_topic_or_an_error_stays_text(visit):

@@ -103,6 +103,28 @@ def test_what_the_reference_is_drawn_from_is_there(page):
             assert hasattr(importlib.import_module(module), attribute), wanted
 
 
+PUBLIC = [
+    "dupeproof",
+    *(f"dupeproof.brokers.{name}" for name in ("kafka", "memory", "nats", "rabbitmq", "redis_streams")),
+    *(f"dupeproof.http{name}" for name in ("", ".client", ".django", ".fastapi", ".flask", ".wsgi")),
+    *(
+        f"dupeproof.{name}"
+        for name in ("cleanup", "console", "doctor", "filters", "inbox", "outbox", "stores")
+    ),
+    *(f"dupeproof.{name}" for name in ("testing", "testing.http", "tokens")),
+]
+"""What users import from."""
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_name_is_in_the_reference(module):
+    """Errors are drawn as a whole, and twins for tasks under the name of the other."""
+    text = "".join(page.read_text() for page in PAGES if page.parent.name == "reference")
+    drawn = {*dir(importlib.import_module("dupeproof.errors")), "__version__"}
+    names = {each.removeprefix("Async") for each in importlib.import_module(module).__all__} - drawn
+    assert [each for each in sorted(names) if not re.search(rf"\b{each}\b", text)] == []
+
+
 def test_the_diagram_is_drawn_from_the_table():
     ran = subprocess.run(
         [sys.executable, ROOT / "tools/diagrams.py", "--check"], capture_output=True, text=True, check=False

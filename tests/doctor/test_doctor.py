@@ -19,6 +19,7 @@ from dupeproof.doctor.redis import Client, pack, target
 from dupeproof.stores import open_store
 from dupeproof.stores.urls import parse_url
 from support.clocks import shifted_by
+from support.proxy import Proxy
 
 RIGHT = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 
@@ -73,6 +74,12 @@ def _ask(url, command):
         return client.primaries()[0].ask(command)
     finally:
         client.close()
+
+
+def test_a_url_that_leads_to_a_replica_is_found(own_redis):
+    primary = own_redis(options=RIGHT)
+    replica = own_redis(options=RIGHT | {"replicaof": f"127.0.0.1 {primary.port}"})
+    assert codes(replica.url) == {"replica": Severity.ERROR}
 
 
 def test_a_cluster_without_replicas_or_with_a_hole_is_found(own_redis_cluster):
@@ -167,6 +174,13 @@ def test_a_postgres_that_would_not_keep_its_word_is_found(postgres_in_order, sta
 
 def test_a_postgres_without_tables_is_told(postgres_url):
     assert codes(postgres_url) == {"no-tables": Severity.NOTE, "lock-timeout": Severity.NOTE}
+
+
+def test_a_postgres_that_lost_a_table_is_told(postgres_in_order):
+    sql(postgres_in_order, "DROP TABLE dupeproof_outbox_dead", "DROP TABLE dupeproof_marks")
+    assert codes(postgres_in_order) == {"missing-tables": Severity.ERROR}
+    [finding] = examine(postgres_in_order).findings
+    assert finding.what.endswith("missing: dupeproof_marks, dupeproof_outbox_dead")
 
 
 def test_a_long_transaction_is_found(postgres_in_order, monkeypatch):
@@ -338,6 +352,20 @@ def test_a_fast_tier_may_be_behind_sentinels(redis_sentinel_url, postgres_in_ord
         report = examine(f"{redis_sentinel_url}+{durable}")
         assert report.facts["fast kind"] == "sentinel"
         assert {each.code for each in report.findings} <= {"no-replica"}
+
+
+@pytest.mark.parametrize(
+    "which",
+    [
+        pytest.param("redis_url", marks=pytest.mark.server("redis")),
+        pytest.param("postgres_url", marks=pytest.mark.server("postgres")),
+    ],
+)
+def test_a_server_that_is_far_away_is_found(request, which):
+    with closing(Proxy(request.getfixturevalue(which), delay=0.03)) as far:
+        report = examine(far.url)
+    [slow] = [each for each in report.findings if each.code == "slow"]
+    assert (slow.severity, report.facts["latency"] >= 30) == (Severity.WARNING, True)
 
 
 @pytest.mark.skipif(shifted_by(1) is None, reason="libfaketime is not installed")

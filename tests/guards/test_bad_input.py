@@ -238,3 +238,10 @@ def test_every_error_is_a_dupeproof_error():
         "KeyInvalid",
     ):
         assert issubclass(getattr(dupeproof, name), DupeproofError)
+
+
+@pytest.mark.parametrize("kind", [Once, Cooldown, AsyncOnce, AsyncCooldown])
+@pytest.mark.parametrize("guard", [Once, AsyncOnce])
+def test_a_guard_is_no_store(kind, guard):
+    with pytest.raises(ConfigError, match=f"expected a store URL or a store, got {guard.__name__}"):
+        kind(guard("memory://"))

@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+import traceback
 from uuid import UUID
 
 import pytest
@@ -97,6 +98,27 @@ async def test_what_is_no_connection_is_refused_with_a_list_of_those_that_are():
         await AsyncInbox("billing").first(sqlite3.connect(":memory:"), "m-1")
     with pytest.raises(ConfigError, match="not of a NoneType"):
         Inbox("billing").create_schema(None)
+
+
+@pytest.mark.parametrize(
+    "database",
+    [
+        "postgresql://app:my secret@127.0.0.1:1/shop",
+        "postgresql://app:secret%zz@127.0.0.1:1/shop",
+        "host=127.0.0.1 port=1 password=secret",
+    ],
+)
+async def test_a_database_nobody_can_read_is_refused_without_its_password(database):
+    with (
+        pytest.raises(ConfigError, match="database=") as refused,
+        Inbox("billing", database=database).transaction(),
+    ):
+        pytest.fail("there is none")
+    with pytest.raises(ConfigError, match="database=") as too:
+        async with AsyncInbox("billing", database=database).transaction():
+            pytest.fail("there is none")
+    told = "".join(line for each in (refused, too) for line in traceback.format_exception(each.value))
+    assert "secret" not in told
 
 
 @kinds(*(name for name, (dialect, *_) in KINDS.items() if dialect == "postgresql"))

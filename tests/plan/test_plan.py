@@ -4,12 +4,13 @@ import json
 import os
 
 import pytest
+from rich.console import Console
 
 from dupeproof import ConfigError
 from dupeproof.cli.app import run
 from dupeproof.cli.plan.measuring import measure
 from dupeproof.cli.plan.planning import demand, plan
-from dupeproof.cli.plan.sizes import postgres_record, redis_record
+from dupeproof.cli.plan.sizes import WAYS, postgres_record, redis_record
 
 IDS = int(os.environ.get("PLAN_IDS", "20000"))
 """A million in `make weigh`; fewer show the same but for the steps in which tables grow."""
@@ -18,13 +19,43 @@ CLOSE = 0.15 if IDS >= 1_000_000 else 0.25
 
 @pytest.mark.parametrize(
     ("rate", "per_second"),
-    [("500/s", 500), ("2k/s", 2_000), ("3M/d", 3e6 / 86_400), ("120/m", 2), ("7", 7), ("1.5k/s", 1_500)],
+    [
+        ("500/s", 500),
+        ("2k/s", 2_000),
+        ("3M/d", 3e6 / 86_400),
+        ("120/m", 2),
+        ("120/min", 2),
+        ("7", 7),
+        ("7/sec", 7),
+        ("36/hour", 0.01),
+        ("86400/day", 1),
+        ("1.5k/s", 1_500),
+        ("50_000/s", 50_000),
+        ("50,000/s", 50_000),
+        ("50 k/s", 50_000),
+    ],
 )
 def test_rates_are_read_as_people_write_them(rate, per_second):
     assert demand(rate, "24h", 0).rate == pytest.approx(per_second)
 
 
-@pytest.mark.parametrize("rate", ["", "0/s", "-5/s", "many", "5/y", "k/s"])
+@pytest.mark.parametrize(
+    "rate",
+    [
+        "",
+        "0/s",
+        "-5/s",
+        "many",
+        "5/y",
+        "5/month",
+        "5/ms",
+        "k/s",
+        "_/s",
+        "5_.5e/s",
+        f"1{'0' * 400}/s",
+        "2000000M/s",
+    ],
+)
 def test_what_is_no_rate_is_refused(rate):
     with pytest.raises(ConfigError, match="500/s"):
         demand(rate, "24h", 0)
@@ -47,6 +78,14 @@ def test_the_advice_grows_with_the_rate():
     assert len(set(layouts)) == 4
     assert layouts[0].startswith("sqlite")
     assert "PostgreSQL" in layouts[1]
+
+
+def test_every_way_can_be_told_from_the_others_on_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setattr("dupeproof.cli.commands.plan.out", Console(width=80))
+    assert run(["plan", "--rate", "1M/s"]) == 0
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert all(word in shown for each in WAYS for word in each.name.split())
 
 
 def _print(server, result, found, record, mark):

@@ -105,6 +105,23 @@ def test_without_an_extra_the_error_names_it(clean):
     assert (told["cli"], 'pip install "dupeproof[cli]"' in ran.stderr) == ("2", True)
 
 
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [
+        ("brokers.redis_streams", "redis"),
+        ("http.fastapi", "http"),
+        ("http.flask", "flask"),
+        ("http.django", "django"),
+    ],
+)
+def test_a_module_without_its_extra_names_it(clean, module, extra):
+    ran = clean.run("-c", f"import dupeproof.{module}")
+    assert (ran.returncode, f'pip install "dupeproof[{extra}]"' in ran.stderr.splitlines()[-1]) == (
+        1,
+        True,
+    ), ran.stderr
+
+
 def test_the_module_is_the_command(clean):
     ran = clean.run("-m", "dupeproof", "version", extra="cli")
     assert ran.stdout.startswith(f"dupeproof {dupeproof.__version__} (")

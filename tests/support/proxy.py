@@ -1,15 +1,17 @@
-"""A TCP proxy in front of a server that counts round trips and, when told, loses a request or a reply."""
+"""A TCP proxy in front of a server that counts round trips and, when told, loses a request or a reply, or is slow."""
 
 import contextlib
 import socket
 import threading
+import time
 from urllib.parse import urlsplit, urlunsplit
 
 
 class Proxy:
     """Listens on a port of its own. What a client sends until the server answers is one request."""
 
-    def __init__(self, url):
+    def __init__(self, url, *, delay=0.0):
+        self.delay = delay
         parts = urlsplit(url)
         self._server = (parts.hostname, parts.port)
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -95,6 +97,7 @@ class _Conversation:
                     self._end()
                     return
                 self._losing_reply = what == "reply" or self._losing_reply
+                time.sleep(self._proxy.delay)
                 self._server.sendall(data)
         _cut(self._server)
 

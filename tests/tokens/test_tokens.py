@@ -20,6 +20,7 @@ from dupeproof import (
 )
 from dupeproof.core.clock import system_clock
 from dupeproof.core.events import Kind
+from dupeproof.stores import open_async_store, open_store
 
 SECRET = "a secret of the tests, long enough"
 CONTEXT = {"user": 1, "action": "order"}
@@ -43,6 +44,24 @@ def test_a_token_is_used_once(tokens):
     assert raised.value.token_id == token_id
     assert tokens.status(other) == "unused"
     tokens.redeem(other, dict(reversed(CONTEXT.items())))
+
+
+def test_a_store_is_taken_as_it_is_and_left_open():
+    store = open_store("memory://")
+    with OneTimeTokens(store, secret=SECRET) as tokens:
+        token = tokens.issue(CONTEXT, ttl="5m")
+        tokens.redeem(token, CONTEXT)
+    with pytest.raises(TokenUsed):
+        OneTimeTokens(store, secret=SECRET).redeem(token, CONTEXT)
+    with pytest.raises(ConfigError, match="MemoryStore is async; give it to the async class"):
+        OneTimeTokens(open_async_store("memory://"), secret=SECRET)
+
+
+async def test_an_async_store_is_taken_too():
+    tokens = AsyncOneTimeTokens(open_async_store("memory://"), secret=SECRET)
+    await tokens.redeem(tokens.issue(CONTEXT, ttl="5m"), CONTEXT)
+    with pytest.raises(ConfigError, match="is sync; give it to the sync class"):
+        AsyncOneTimeTokens(open_store("memory://"), secret=SECRET)
 
 
 def test_a_token_of_one_namespace_is_none_in_another(any_url):

@@ -30,16 +30,27 @@ from dupeproof.errors import DupeproofError
 app = typer.Typer(
     name="dupeproof",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
     epilog="Exit codes: 0 done, 1 not found or not proven (doctor: warnings), 2 wrong use or a store that is down "
     "(doctor: errors), 130 interrupted.",
 )
 
 
+def _version_and_end(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
 @app.callback()
 def main(
     context: typer.Context,
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version_and_end, is_eager=True, help="As the command `version`."),
+    ] = False,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -66,64 +77,64 @@ THE_OUTBOX = "The outbox"
 
 app.command(
     rich_help_panel=TRY_IT,
-    epilog="Example: [bold]dupeproof demo --orders 1000 --out out[/]",
+    epilog="Example: **dupeproof demo --orders 1000 --out out**",
 )(demo)
 app.command(
     rich_help_panel=TRY_IT,
-    epilog="Example: [bold]dupeproof bench --quick --only redis,memory --out out[/]",
+    epilog="Example: **dupeproof bench --quick --only redis,memory --out out**",
 )(bench)
 app.command(
     rich_help_panel=TRY_IT,
-    epilog="Example: [bold]dupeproof plan --rate 50000/s --window 24h --result-size 500[/]",
+    epilog="Example: **dupeproof plan --rate 50000/s --window 24h --result-size 500**",
 )(plan)
 app.command(
     name="torture",
     rich_help_panel=TRY_IT,
-    epilog="Examples: [bold]dupeproof torture --broker rabbitmq --messages 2000 --kills 20[/] · "
-    "[bold]dupeproof torture --handler myapp:handle --check myapp:count[/]",
+    epilog="Examples: **dupeproof torture --broker rabbitmq --messages 2000 --kills 20** · "
+    "**dupeproof torture --handler myapp:handle --check myapp:count**",
 )(torture_command)
-app.command(rich_help_panel=TRY_IT, epilog="Example: [bold]dupeproof version[/]")(version)
+app.command(rich_help_panel=TRY_IT, epilog="Example: **dupeproof version**")(version)
 app.command(
     rich_help_panel=A_KEY,
-    epilog="Example: [bold]dupeproof show sqlite:///dedup.db charge:o-1 --namespace billing[/]",
+    epilog="Example: **dupeproof show sqlite:///dedup.db charge:o-1 --namespace billing**",
 )(show)
 app.command(
     rich_help_panel=A_KEY,
-    epilog="Example: [bold]dupeproof forget sqlite:///dedup.db charge:o-1 --namespace billing[/]",
+    epilog="Example: **dupeproof forget sqlite:///dedup.db charge:o-1 --namespace billing**",
 )(forget)
 app.command(
     rich_help_panel=A_KEY,
-    epilog="Example: [bold]dupeproof resolve sqlite:///dedup.db charge:o-1 --namespace billing "
-    """--result '{"receipt": 17}'[/]""",
+    epilog="Example: **dupeproof resolve sqlite:///dedup.db charge:o-1 --namespace billing "
+    """--result '{"receipt": 17}'**""",
 )(resolve)
 app.command(
     rich_help_panel=THE_STORE,
-    epilog="Example: [bold]dupeproof purge postgresql://app@localhost/shop --every 15m[/]",
+    epilog="Example: **dupeproof purge postgresql://app@localhost/shop --every 15m**",
 )(purge)
 app.command(
     rich_help_panel=THE_STORE,
-    epilog="Example: [bold]dupeproof schema postgresql://owner@localhost/shop --apply[/]",
+    epilog="Example: **dupeproof schema postgresql://owner@localhost/shop --apply**",
 )(schema)
 app.command(
     rich_help_panel=THE_STORE,
-    epilog="Example: [bold]dupeproof doctor postgresql://app@localhost/shop --window 24h --redelivery 7d[/]",
+    epilog="Example: **dupeproof doctor postgresql://app@localhost/shop --window 24h --redelivery 7d**",
 )(doctor)
 app.command(
     rich_help_panel=THE_STORE,
-    epilog="Example: [bold]DUPEPROOF_CONSOLE_TOKEN=… dupeproof console postgresql://app@localhost/shop[/]",
+    epilog="Example: **DUPEPROOF_CONSOLE_TOKEN=… dupeproof console postgresql://app@localhost/shop**",
 )(console)
 app.command(
     rich_help_panel=THE_STORE,
-    epilog="Example: [bold]dupeproof stats redis://localhost:6379/0 --json[/]",
+    epilog="Example: **dupeproof stats redis://localhost:6379/0 --json**",
 )(stats)
 app.command(
     rich_help_panel=THE_OUTBOX,
-    epilog="Example: [bold]dupeproof relay --source postgresql://app@localhost/shop --to python:shop.publish[/]",
+    epilog="Example: **dupeproof relay --source postgresql://app@localhost/shop --to python:shop.publish**",
 )(relay)
 app.add_typer(outbox, name="outbox", rich_help_panel=THE_OUTBOX)
 app.command(
     rich_help_panel=THE_STORE,
-    epilog="Example: [bold]dupeproof windows set postgresql://app@localhost/shop billing 4h[/]",
+    epilog="Example: **dupeproof windows set postgresql://app@localhost/shop billing 4h**",
 )(windows)
 
 # typer brings a click of its own or uses the installed one, by version; this is the base of its errors in both.

@@ -1,12 +1,15 @@
 """What commands print: results to standard output, everything else to standard error."""
 
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from dupeproof.errors import ConfigError
 from dupeproof.stores.urls import redact
 
 _URL = re.compile(r"[\w+.-]+://\S+")
@@ -61,6 +64,17 @@ def size(count: int) -> str:
             return f"{amount:,.0f} {unit}" if unit == "bytes" else f"{amount:,.1f} {unit}"
         amount /= 1024
     return f"{amount:,.1f} TiB"
+
+
+def made(folder: Path) -> Path:
+    """Where results are to go, asked for before the work that makes them and not after it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise ConfigError(f"--out {folder} cannot be made: {exc.strerror}") from exc
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"--out {folder} cannot be written to by this user")
+    return folder
 
 
 def _plain(value: object) -> str:

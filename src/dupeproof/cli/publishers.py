@@ -26,7 +26,7 @@ def open_publisher(to: str) -> Any:
     """`amqp://…`, `kafka://host:9092`, `redis://…`, `nats://…`, `stdout:` or `python:module.function`."""
     scheme, separator, rest = to.partition("://")
     if not separator or scheme not in BROKERS:
-        return open_target(to)
+        return open_target(to, beside=[f"{known}://…" for known in BROKERS])
     module, publisher, driver, extra = BROKERS[scheme]
     try:
         kind = getattr(import_module(f"dupeproof.brokers.{module}"), publisher)

@@ -7,6 +7,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dupeproof.errors import ConfigError
+
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -26,8 +28,10 @@ class Shield:
     """`hosts` are the names it may be called by. Without them a site that resolves to this address could read it."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] | None) -> None:
+        if isinstance(hosts, str):  # a collection too: of its own parts, each of which would be let in
+            raise ConfigError(f"hosts takes a list of names: hosts=[{hosts!r}]")
         self._app = app
-        self._hosts = hosts
+        self._hosts = None if hosts is None else [host.lower() for host in hosts]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

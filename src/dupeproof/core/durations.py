@@ -50,5 +50,5 @@ def _parse(value: Duration, name: str) -> float:
         return float(match[1]) * _MILLISECONDS[match[2]]
     raise ConfigError(
         f"{name} {value!r} is not a duration; write a number with a unit (ms, s, m, h, d, w) such as '24h' or "
-        "'250ms', a number of seconds, or a timedelta"
+        "'250ms', or in Python a number of seconds or a timedelta"
     )

@@ -39,6 +39,7 @@ _LONGEST = """
 """
 """Those that read with a snapshot, those that have written, and those that were prepared: each holds back cleaning."""
 _VERSIONS = "SELECT version FROM dupeproof_migrations"
+_MISSING = "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NULL"
 _TABLES = """
     SELECT relname, n_live_tup AS live, n_dead_tup AS dead FROM pg_stat_user_tables
     WHERE relname LIKE 'dupeproof%' AND schemaname = ANY (current_schemas(false))
@@ -74,6 +75,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     standby: bool
     schema: list[int] | None
     """Versions of the migrations that were applied; None where there are none of our tables."""
+    missing: list[str]
+    """Tables that were made, and are gone."""
     bloated: dict[str, tuple[int, int]]
     """Live and dead rows of tables with more dead than live ones."""
     longest_transaction: float
@@ -156,6 +159,14 @@ def _judge_tables(facts: Facts) -> Iterator[Finding]:
             "an older program goes on working with functions of its own version, and is not tested with these",
             "update this installation of dupeproof",
         )
+    if facts.missing:
+        yield error(
+            "missing-tables",
+            f"there were more tables; missing: {', '.join(facts.missing)}",
+            "calls that need them fail, and nothing makes them again: the migration that did counts as applied",
+            "restore them from a backup; or, if all may be forgotten, drop every table whose name begins with dupeproof_, and "
+            "dupeproof schema URL --apply",
+        )
     for name, (live, dead) in facts.bloated.items():
         yield warning(
             "bloat",
@@ -229,6 +240,7 @@ def _facts(connection: Connection, *, transactions: bool) -> Facts:
     [longest] = connection.execute(_LONGEST).fetchall()
     tables = connection.execute(_TABLES).fetchall()
     schema = [row["version"] for row in _optional(connection, _VERSIONS)] or None
+    made = [name for each in migrations() if each.version in (schema or ()) for name in each.tables]
     [expired] = _optional(connection, _EXPIRED) or [{"rows": 0, "oldest": None}]
     [outbox] = _optional(connection, _OUTBOX) or [{"backlog": 0, "oldest": None, "dead": 0}]
     latency, apart = _timed(connection)
@@ -241,6 +253,7 @@ def _facts(connection: Connection, *, transactions: bool) -> Facts:
         lock_timeout=settings["lock_timeout"],
         standby=settings["standby"],
         schema=schema,
+        missing=[row["name"] for row in connection.execute(_MISSING, [made]).fetchall()],
         bloated={
             row["relname"]: (row["live"], row["dead"])
             for row in tables

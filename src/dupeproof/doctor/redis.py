@@ -34,6 +34,7 @@ class NodeFacts(Struct, frozen=True, kw_only=True):
     append_only: bool
     append_fsync: str | None
     save: str | None
+    is_replica: bool
     replicas: int
     min_replicas: int | None
     cluster_state: str | None
@@ -134,6 +135,13 @@ def _judge_durability(node: NodeFacts) -> Iterator[Finding]:
 
 
 def _judge_replicas(node: NodeFacts, kind: str) -> Iterator[Finding]:
+    if node.is_replica:
+        yield error(
+            "replica",
+            "this server is a replica",
+            "it takes no writes; if it does, its primary undoes them without a word",
+            "point the URL at the primary, or use redis+sentinel://…, which finds it",
+        )
     if node.replicas and node.min_replicas == 0:
         yield warning(
             "replicas-unasked",
@@ -168,6 +176,7 @@ def _facts(node: Node) -> NodeFacts:
         append_only=info["aof_enabled"] == "1",
         append_fsync=config.get("appendfsync"),
         save=config.get("save"),
+        is_replica=info.get("role") == "slave",
         replicas=int(info.get("connected_slaves", 0)),
         min_replicas=None if least is None else int(least),
         cluster_state=state,

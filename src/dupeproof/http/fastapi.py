@@ -2,9 +2,6 @@
 
 from typing import Any, Unpack
 
-from starlette.types import Receive, Send
-from starlette.types import Scope as AsgiScope
-
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.guards import AsyncOnce
 from dupeproof.http._async.desk import AsyncDesk
@@ -15,6 +12,8 @@ from dupeproof.http.teardown import warn_of_route
 
 try:
     from fastapi.routing import APIRoute
+    from starlette.types import Receive, Send
+    from starlette.types import Scope as AsgiScope
 except ModuleNotFoundError as exc:
     raise ModuleNotFoundError(
         "dupeproof.http.fastapi needs FastAPI, which is not installed; run: pip install fastapi",

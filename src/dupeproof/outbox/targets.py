@@ -1,7 +1,7 @@
 """What `dupeproof relay --to` can publish to: a word before the colon, and what makes a publisher of the rest."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -50,10 +50,10 @@ def _to_python(name: str) -> Any:
 TARGETS: dict[str, Callable[[str], Any]] = {"stdout": _to_stdout, "python": _to_python}
 
 
-def open_target(text: str) -> Any:
-    """The publisher that a text such as `stdout:` or `python:shop.publish` names."""
+def open_target(text: str, *, beside: Iterable[str] = ()) -> Any:
+    """The publisher that a text such as `stdout:` or `python:shop.publish` names; `beside` is what else there is."""
     word, colon, rest = text.partition(":")
     if not colon or word not in TARGETS:
-        known = ", ".join(f"{each}:" for each in TARGETS)
+        known = ", ".join([*beside, *(f"{each}:" for each in TARGETS)])
         raise ConfigError(f"{redact(text)!r} is nothing to publish to; there are {known}")
     return TARGETS[word](rest)

@@ -27,6 +27,19 @@ def plain_url(url: str) -> str:
     return f"{base}?{urlencode(kept, quote_via=quote)}" if kept else base
 
 
+def conninfo(psycopg: Any, url: str) -> str:
+    """What psycopg connects to. One that it cannot read is refused here: its own words may quote the password."""
+    plain = plain_url(url)
+    try:
+        psycopg.conninfo.conninfo_to_dict(plain)
+    except psycopg.ProgrammingError:
+        raise ConfigError(
+            "database= is not a URL that psycopg can read; write postgresql://user:password@host:5432/database, with what is "
+            "special in user and password percent-encoded: %20 for a space"
+        ) from None
+    return plain
+
+
 def _refuse() -> None:
     raise ConfigError(NOT_YOURS)
 
@@ -62,6 +75,12 @@ def no_database() -> ConfigError:
     )
 
 
+def shown_scheme(url: str) -> str:
+    """Where there is none, nothing of it: what stands there instead may hold a password."""
+    scheme, separator, _ = url.partition("://")
+    return f"{scheme}://" if separator else "a text without ://"
+
+
 def is_mysql(url: str) -> bool:
     """mysql:// or mariadb://, also with the name of a driver as SQLAlchemy writes it: mysql+pymysql://."""
     return "://" in url and url.partition("://")[0].partition("+")[0] in ("mysql", "mariadb")
@@ -85,7 +104,7 @@ def driver(module: str, extra: str) -> Any:
 
 @contextmanager
 def reaching() -> Iterator[None]:
-    """Around connecting: what the driver says when it cannot. Drivers do not print passwords."""
+    """Around connecting: what the driver says when it cannot. Drivers do not print passwords of URLs they could read."""
     try:
         yield
     except Exception as exc:

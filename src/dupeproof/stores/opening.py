@@ -86,14 +86,16 @@ def open_async_store(url: str, observers: Sequence[Listener] = ()) -> AsyncStore
 
 
 def resolve_store(
-    store: str | StoreT, opener: Callable[[str], StoreT], *, is_async: bool, verb: str = "claim"
+    store: str | StoreT, opener: Callable[[str], StoreT], *, is_async: bool, verb: str = "finish"
 ) -> StoreT:
     """A URL opened, or a store of the right kind as it is: one that has this verb."""
     if isinstance(store, str):
         return opener(store)
     found = getattr(store, verb, None)
     if found is None:
-        raise ConfigError(f"expected a store URL or a store, got {type(store).__name__}")
+        raise ConfigError(
+            f"expected a store URL or a store, got {type(store).__name__}; of a guard give the URL or store it has"
+        )
     if inspect.iscoroutinefunction(found) is not is_async:
         kind = "sync" if is_async else "async"
         raise ConfigError(

@@ -8,11 +8,18 @@ from typing import Any, Unpack
 from dupeproof.brokers.base import Handler
 from dupeproof.brokers.consuming import AnyConsumer, group_of, make_consumer
 from dupeproof.brokers.options import ConsumeOptions
-from dupeproof.brokers.redis_streams._async.publisher import AsyncRedisStreamPublisher
-from dupeproof.brokers.redis_streams._async.source import AsyncRedisStreamSource
-from dupeproof.brokers.redis_streams._sync.publisher import RedisStreamPublisher
-from dupeproof.brokers.redis_streams._sync.source import RedisStreamSource
 from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.errors import ConfigError
+
+try:
+    from dupeproof.brokers.redis_streams._async.publisher import AsyncRedisStreamPublisher
+    from dupeproof.brokers.redis_streams._async.source import AsyncRedisStreamSource
+    from dupeproof.brokers.redis_streams._sync.publisher import RedisStreamPublisher
+    from dupeproof.brokers.redis_streams._sync.source import RedisStreamSource
+except ModuleNotFoundError as exc:
+    if (exc.name or "").partition(".")[0] not in ("redis", "hiredis"):
+        raise
+    raise ConfigError('Redis Streams need redis-py; run: pip install "dupeproof[redis]"') from exc
 
 __all__ = ["AsyncRedisStreamPublisher", "RedisStreamPublisher", "consume", "consumer"]
 

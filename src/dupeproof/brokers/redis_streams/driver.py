@@ -4,14 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import redis.exceptions as theirs
+
 from dupeproof.brokers.errors import BrokerUnavailable
 from dupeproof.errors import ConfigError
 from dupeproof.stores.urls import redact
-
-try:
-    import redis.exceptions as theirs
-except ModuleNotFoundError as exc:
-    raise ConfigError('Redis Streams need redis-py; run: pip install "dupeproof[redis]"') from exc
 
 __all__ = ["OPTIONS", "check_url", "theirs", "translated"]
 TIMEOUT = 10.0

@@ -14,7 +14,7 @@ from dupeproof.cli.bench.pinning import Pin
 from dupeproof.cli.bench.racing import broken
 from dupeproof.cli.bench.running import Report, Request, run, total
 from dupeproof.cli.drawing import load_drawing
-from dupeproof.cli.output import complain, err, out, say, say_json
+from dupeproof.cli.output import complain, err, made, out, say, say_json
 from dupeproof.cli.target import AsJson
 from dupeproof.errors import ConfigError
 
@@ -80,6 +80,7 @@ def bench(
         quick=quick,
         scaling=scaling,
     )
+    made(folder)
     raise typer.Exit(conclude(_run(request), folder, check=check, as_json=as_json))
 
 

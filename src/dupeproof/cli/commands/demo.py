@@ -13,7 +13,7 @@ from dupeproof.cli.demo.consumers import CONSUMERS
 from dupeproof.cli.demo.report import Report, closing, facts, table, violations
 from dupeproof.cli.demo.running import Outcome, Pipeline, run_all
 from dupeproof.cli.drawing import load_drawing
-from dupeproof.cli.output import complain, err, out, say, say_json
+from dupeproof.cli.output import complain, err, made, out, say, say_json
 from dupeproof.cli.target import AsJson
 
 _DRAWING = "dupeproof.cli.demo.picture"
@@ -38,6 +38,7 @@ def demo(
     The same orders go to three consumers: a naive one, one that marks first, and one with dupeproof. All of it runs on
     SQLite files in a temporary folder. Exit code 1 if dupeproof lost an order or charged one twice.
     """
+    made(folder)
     # The first import after an installation looks through all fonts, which takes seconds: do it meanwhile.
     threading.Thread(target=load_drawing, args=(_DRAWING,), daemon=True).start()
     report = Report(seed=seed, orders=orders, outcomes=_run(orders, seed))

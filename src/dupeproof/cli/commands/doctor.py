@@ -23,7 +23,10 @@ def doctor(
     redelivery: Annotated[
         str | None,
         typer.Option(
-            metavar="DURATION", help="How long your broker may deliver a message again, such as 7d."
+            "--redelivery",
+            "--retention",
+            metavar="DURATION",
+            help="How long your broker may deliver a message again, such as 7d.",
         ),
     ] = None,
     as_json: AsJson = False,

@@ -20,7 +20,7 @@ from dupeproof.stores.urls import redact
 outbox = typer.Typer(
     no_args_is_help=True,
     help="Look after the messages that wait to be published.",
-    epilog="Example: [bold]dupeproof outbox status postgresql://app@localhost/shop[/]",
+    epilog="Example: **dupeproof outbox status postgresql://app@localhost/shop**",
 )
 
 UrlAndIds = Annotated[
@@ -33,7 +33,7 @@ All = Annotated[bool, typer.Option("--all", help="All dead messages.")]
 _digest = key_digest("outbox")
 
 
-@outbox.command(epilog="Example: [bold]dupeproof outbox status postgresql://app@localhost/shop --json[/]")
+@outbox.command(epilog="Example: **dupeproof outbox status postgresql://app@localhost/shop --json**")
 def status(
     url: Url = None,
     *,
@@ -58,7 +58,7 @@ def status(
     )
 
 
-@outbox.command(epilog="Example: [bold]dupeproof outbox dead sqlite:///shop.db[/]")
+@outbox.command(epilog="Example: **dupeproof outbox dead sqlite:///shop.db**")
 def dead(
     url: Url = None,
     *,
@@ -82,13 +82,13 @@ def dead(
     out.print(table, markup=False, highlight=False)
 
 
-@outbox.command(epilog="Example: [bold]dupeproof outbox retry sqlite:///shop.db --all[/]")
+@outbox.command(epilog="Example: **dupeproof outbox retry sqlite:///shop.db --all**")
 def retry(words: UrlAndIds = None, *, every: All = False, as_json: AsJson = False) -> None:
     """Put dead messages back in their place, with all their attempts before them. Exit code 1 when one is not dead."""
     _move(words, "retry", "put back", every=every, as_json=as_json)
 
 
-@outbox.command(epilog="Example: [bold]dupeproof outbox drop sqlite:///shop.db 018f…[/]")
+@outbox.command(epilog="Example: **dupeproof outbox drop sqlite:///shop.db 018f…**")
 def drop(words: UrlAndIds = None, *, every: All = False, as_json: AsJson = False) -> None:
     """Give up dead messages for good; what waited behind them goes on. Exit code 1 when one is not dead."""
     _move(words, "drop", "dropped", every=every, as_json=as_json)

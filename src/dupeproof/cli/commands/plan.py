@@ -70,9 +70,11 @@ def _show(made: Plan) -> None:
             "remembered": f"{made.ids:,} at a time",
         }
     )
-    table = Table(header_style="dim")
-    for name in ("way", "an id", "in all", "nodes", "writes/s", "log a month", "wrong"):
-        table.add_column(name, justify="left" if name == "way" else "right", no_wrap=name != "way")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("way", "an id", "in all", "nodes", "writes/s", "log/month", "wrong"):
+        table.add_column(
+            name, justify="left" if name == "way" else "right", no_wrap=name != "way", overflow="fold"
+        )
     for each in made.estimates:
         table.add_row(
             each.way,

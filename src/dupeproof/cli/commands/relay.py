@@ -15,7 +15,7 @@ from rich.text import Text
 
 from dupeproof.cli.output import err, say_json
 from dupeproof.cli.publishers import open_publisher
-from dupeproof.cli.target import AsJson, chosen, existing
+from dupeproof.cli.target import AsJson, Url, chosen, existing
 from dupeproof.core.events import Event, Kind
 from dupeproof.outbox import Relay
 from dupeproof.outbox.policy import AfterDead
@@ -25,11 +25,12 @@ _ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 def relay(
+    url: Url = None,
+    *,
     source: Annotated[
         str | None,
-        typer.Option("--source", metavar="URL", help="The database of the outbox.", show_default=False),
+        typer.Option("--source", metavar="URL", help="The same by name; URL wins.", show_default=False),
     ] = None,
-    *,
     to: Annotated[
         str,
         typer.Option(
@@ -74,7 +75,7 @@ def relay(
     board = Board()
     chosen_after: AfterDead = after_dead  # type: ignore[assignment]  # the relay checks it
     service = Relay(
-        existing(chosen(source)),
+        existing(chosen(url or source)),
         publisher=open_publisher(to),
         batch=batch,
         poll=poll,

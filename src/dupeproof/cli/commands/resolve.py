@@ -16,8 +16,14 @@ def resolve(
     *,
     namespace: Namespace = "default",
     result: Annotated[
-        str, typer.Option("--result", metavar="JSON", help="What later callers are given, as JSON.")
-    ] = "null",
+        str | None,
+        typer.Option(
+            "--result",
+            metavar="JSON",
+            help="What later callers are given, as JSON; null unless given.",
+            show_default=False,
+        ),
+    ] = None,
     window: Annotated[str, typer.Option("--window", help="How long the key is remembered from now.")] = "24h",
     reopen: Annotated[bool, typer.Option("--reopen", help="It was not done: let it run again.")] = False,
     as_json: AsJson = False,
@@ -28,7 +34,11 @@ def resolve(
     being worked on is refused. Exit code 1 when there is nothing to resolve.
     """
     url, key = url_and_key(first, second)
-    value = _value(result)
+    if reopen and result is not None:
+        raise ConfigError(
+            "--result says that the work was done, and --reopen that it was not; give one of them"
+        )
+    value = None if result is None else _value(result)
     with Once(url, namespace=namespace, window=window) as once:
         if not (once.reopen(key) if reopen else once.resolve(key, result=value)):
             raise NotFound(

@@ -11,7 +11,7 @@ import msgspec
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dupeproof.cli.output import complain, err, say, say_json, say_pairs
+from dupeproof.cli.output import complain, err, made, say, say_json, say_pairs
 from dupeproof.cli.target import AsJson
 from dupeproof.cli.torture import report
 from dupeproof.cli.torture.running import Now, Outcome, Request, torture
@@ -70,6 +70,7 @@ def torture_command(
         handler=handler,
         check=check,
     )
+    made(folder)
     raise typer.Exit(conclude(_run(request), folder, as_json=as_json))
 
 

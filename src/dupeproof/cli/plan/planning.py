@@ -11,9 +11,16 @@ from dupeproof.cli.plan.sizes import WAYS, Way
 from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError
 
-_RATE = re.compile(r"([\d_]+(?:\.\d+)?)([kKmM]?)(?:/(s|m|h|d))?", re.ASCII)
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, None: 1}
+_RATE = re.compile(r"(\d[\d_,]*(?:\.\d+)?) ?([kKmM]?)(?:/([a-z]+))?", re.ASCII)
+_SECONDS = {
+    **dict.fromkeys(("s", "sec", "second"), 1),
+    **dict.fromkeys(("m", "min", "minute"), 60),
+    **dict.fromkeys(("h", "hour"), 3_600),
+    **dict.fromkeys(("d", "day"), 86_400),
+}
 _THOUSANDS = {"": 1, "k": 1e3, "m": 1e6}
+_MOST = 1e12
+"""Ids a second; more than anybody has, and few enough to multiply."""
 MONTH = 30 * 86_400
 _BUSY = 0.5
 """Of a core, at most: the rest is for peaks."""
@@ -63,11 +70,21 @@ class Plan(Struct, frozen=True):
 
 
 def demand(rate: str, window: str, result: int) -> Demand:
-    found = _RATE.fullmatch(rate.strip())
-    if found is None or float(found[1]) <= 0:
-        raise ConfigError(f"--rate takes a number of ids a time, such as 500/s, 2k/s or 3M/d; got {rate!r}")
-    per_second = float(found[1]) * _THOUSANDS[found[2].lower()] / _SECONDS[found[3]]
+    per_second = _per_second(rate)
+    if per_second is None or not 0 < per_second <= _MOST:
+        raise ConfigError(
+            f"--rate takes a number of ids a time, such as 500/s, 2k/s or 3M/d, above 0 and at most {_MOST:.0e} a "
+            f"second; got {rate[:40]!r}"
+        )
     return Demand(per_second, milliseconds(window, name="--window") / 1_000, result)
+
+
+def _per_second(rate: str) -> float | None:
+    found = _RATE.fullmatch(rate.strip())
+    if found is None or (per := found[3] or "s") not in _SECONDS:
+        return None
+    number = float(re.sub("[_,]", "", found[1]))
+    return number * _THOUSANDS[found[2].lower()] / _SECONDS[per]
 
 
 def plan(wanted: Demand, measured: dict[str, Measured] | None = None) -> Plan:

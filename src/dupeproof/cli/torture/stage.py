@@ -43,11 +43,12 @@ class Kind(Struct, frozen=True):
 
 def _single_active(url: str, queue: str) -> None:
     """One consumer at a time gets messages, the others stand by: so RabbitMQ keeps their order."""
-    import pika  # noqa: PLC0415 - an extra
+    from dupeproof.brokers.rabbitmq._sync.driver import parameters, pika, translated  # noqa: PLC0415 - an extra
 
-    connection = pika.BlockingConnection(pika.URLParameters(url))
-    connection.channel().queue_declare(queue, durable=True, arguments={"x-single-active-consumer": True})
-    connection.close()
+    with translated(url):
+        connection = pika.BlockingConnection(parameters(url))
+        connection.channel().queue_declare(queue, durable=True, arguments={"x-single-active-consumer": True})
+        connection.close()
 
 
 KINDS = {

@@ -7,13 +7,14 @@ from typing import Any
 
 from dupeproof.errors import ConfigError
 from dupeproof.sql.databases import (
+    conninfo,
     driver,
     engine_url,
     is_mysql,
     not_to_commit,
     opener_of,
-    plain_url,
     reaching,
+    shown_scheme,
 )
 
 
@@ -28,7 +29,7 @@ def opened(database: Any) -> Callable[[], AbstractAsyncContextManager[Any]]:
     if is_mysql(database):
         return lambda: _mysql(database)
     raise ConfigError(
-        f"database= takes postgresql://… or mysql://…, not {scheme}://; for others give an AsyncEngine of SQLAlchemy"
+        f"database= takes postgresql://… or mysql://…, not {shown_scheme(database)}; for others give an AsyncEngine of SQLAlchemy"
     )
 
 
@@ -65,7 +66,7 @@ async def _factory(factory: Any) -> AsyncIterator[Any]:
 async def _postgres(url: str) -> AsyncIterator[Any]:
     psycopg = driver("psycopg", "postgres")
     with reaching():
-        connection = await psycopg.AsyncConnection.connect(plain_url(url))
+        connection = await psycopg.AsyncConnection.connect(conninfo(psycopg, url))
     async with connection, connection.transaction():
         yield connection
 

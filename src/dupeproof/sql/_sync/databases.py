@@ -9,13 +9,14 @@ from typing import Any, Self
 from dupeproof.errors import ConfigError
 from dupeproof.sql.databases import (
     NOT_YOURS,
+    conninfo,
     driver,
     engine_url,
     is_mysql,
     not_to_commit,
     opener_of,
-    plain_url,
     reaching,
+    shown_scheme,
 )
 
 
@@ -32,7 +33,7 @@ def opened(database: Any) -> Callable[[], AbstractContextManager[Any]]:
     if is_mysql(database):
         return lambda: _mysql(database)
     raise ConfigError(
-        f"database= takes postgresql://…, mysql://… or sqlite:///file.db, not {scheme}://; "
+        f"database= takes postgresql://…, mysql://… or sqlite:///file.db, not {shown_scheme(database)}; "
         "for others give an SQLAlchemy engine"
     )
 
@@ -87,7 +88,7 @@ def _pooled(pool: Any) -> Iterator[Any]:
 def _postgres(url: str) -> Iterator[Any]:
     psycopg = driver("psycopg", "postgres")
     with reaching():
-        connection = psycopg.connect(plain_url(url))
+        connection = psycopg.connect(conninfo(psycopg, url))
     with connection, connection.transaction():
         yield connection
 

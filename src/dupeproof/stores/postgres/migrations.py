@@ -1,5 +1,6 @@
 """The schema as a list of migrations; the sum of them is the schema."""
 
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -19,6 +20,10 @@ class Migration(Struct, frozen=True):
     version: int
     name: str
     text: str
+
+    @property
+    def tables(self) -> list[str]:
+        return re.findall(r"^CREATE TABLE (\w+)", self.text, re.MULTILINE)
 
 
 @cache
