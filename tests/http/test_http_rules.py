@@ -416,8 +416,9 @@ def test_a_guard_of_your_own_keeps_its_own_terms():
         IdempotencyMiddleware(None, store=AsyncOnce("memory://"), scope=SHARED, window="1h")
     with pytest.raises(ConfigError, match="on_abandoned='hold'"):
         IdempotencyMiddleware(None, store=AsyncOnce("memory://"), scope=SHARED, on_error="hold")
-    with pytest.raises(ConfigError):
-        IdempotencyMiddleware(None, store=Once("memory://"), scope=SHARED)
+    for middleware, other in ((IdempotencyMiddleware, Once), (WsgiMiddleware, AsyncOnce)):
+        with pytest.raises(ConfigError, match=f"got {other.__name__}"):
+            middleware(None, store=other("memory://"), scope=SHARED)
 
 
 def test_a_sync_middleware_takes_no_async_scope():

@@ -20,6 +20,7 @@ from dupeproof import (
 )
 from dupeproof.core.clock import system_clock
 from dupeproof.core.events import Kind
+from dupeproof.stores import open_async_store, open_store
 
 SECRET = "a secret of the tests, long enough"
 CONTEXT = {"user": 1, "action": "order"}
@@ -66,6 +67,17 @@ async def test_tasks_use_it_once(any_url):
         )
         assert sum(isinstance(answer, str) for answer in answers) == 1
         assert sum(isinstance(answer, TokenUsed) for answer in answers) == 19
+
+
+async def test_a_store_of_its_own_kind_may_be_given():
+    tokens = OneTimeTokens(open_store("memory://"), secret=SECRET)
+    assert tokens.redeem(tokens.issue(CONTEXT, ttl="5m"), CONTEXT)
+    async_tokens = AsyncOneTimeTokens(open_async_store("memory://"), secret=SECRET)
+    assert await async_tokens.redeem(async_tokens.issue(CONTEXT, ttl="5m"), CONTEXT)
+    with pytest.raises(ConfigError, match="is async"):
+        OneTimeTokens(open_async_store("memory://"), secret=SECRET)
+    with pytest.raises(ConfigError, match="is sync"):
+        AsyncOneTimeTokens(open_store("memory://"), secret=SECRET)
 
 
 def test_one_of_many_threads_gets_it(tokens):

@@ -10,6 +10,7 @@ from dupeproof.core.events import Event, Kind, Listener, as_listeners, publish
 from dupeproof.core.protocols import AsyncSeenSet, AsyncStore
 from dupeproof.core.records import Mark
 from dupeproof.errors import ConfigError, TokenContextMismatch, TokenExpired, TokenForged, TokenUsed
+from dupeproof.guards._async.runtime import IS_ASYNC
 from dupeproof.guards.options import resolve_store
 from dupeproof.keys.names import check_namespace, key_digest
 from dupeproof.stores import open_async_store
@@ -46,7 +47,7 @@ class AsyncOneTimeTokens:
         self._leeway = milliseconds(leeway, name="leeway")
         self._listeners = as_listeners(events)
         self._clock = clock
-        self._store = resolve_store(store, open_async_store, is_async=True)
+        self._store = resolve_store(store, open_async_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
         if not isinstance(self._store, AsyncSeenSet):
             raise ConfigError(f"{type(self._store).__name__} keeps no marks, so it cannot tell used tokens")

@@ -11,6 +11,7 @@ from dupeproof.core.events import Event, Kind, Listener, as_listeners, publish
 from dupeproof.core.protocols import SeenSet, Store
 from dupeproof.core.records import Mark
 from dupeproof.errors import ConfigError, TokenContextMismatch, TokenExpired, TokenForged, TokenUsed
+from dupeproof.guards._sync.runtime import IS_ASYNC
 from dupeproof.guards.options import resolve_store
 from dupeproof.keys.names import check_namespace, key_digest
 from dupeproof.stores import open_store
@@ -47,7 +48,7 @@ class OneTimeTokens:
         self._leeway = milliseconds(leeway, name="leeway")
         self._listeners = as_listeners(events)
         self._clock = clock
-        self._store = resolve_store(store, open_store, is_async=True)
+        self._store = resolve_store(store, open_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
         if not isinstance(self._store, SeenSet):
             raise ConfigError(f"{type(self._store).__name__} keeps no marks, so it cannot tell used tokens")
