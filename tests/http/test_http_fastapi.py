@@ -5,7 +5,7 @@ import warnings
 import pytest
 from fastapi import APIRouter, Depends, FastAPI
 from http_asking import KEY, client_of
-from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 
 from dupeproof.http import SHARED, IdempotencyMiddleware
 from dupeproof.http.fastapi import document, idempotent_route
@@ -56,11 +56,24 @@ def test_others_are_not(dependency):
         router.add_api_route("/orders", using(Depends(session)), methods=["GET"])
 
 
-async def test_the_middleware_warns_when_the_app_starts():
+def added(app):
+    app.add_middleware(IdempotencyMiddleware, **GUARD)
+    return app
+
+
+@pytest.mark.parametrize(
+    "guarded",
+    [
+        added,
+        lambda app: IdempotencyMiddleware(app, **GUARD),
+        lambda app: IdempotencyMiddleware(GZipMiddleware(app), **GUARD),
+    ],
+    ids=["added", "around it", "around others"],
+)
+async def test_the_middleware_warns_when_the_app_starts(guarded):
     router = APIRouter()
     router.add_api_route("/orders", using(Depends(session)), methods=["POST"])
-    app = FastAPI(middleware=[Middleware(IdempotencyMiddleware, **GUARD)])
-    app.include_router(router, prefix="/v1")
+    app = guarded(included(router))
     messages = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
     sent = []
 
