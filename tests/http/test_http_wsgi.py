@@ -172,6 +172,22 @@ def test_what_is_too_large_goes_out_as_it_comes(length):
     assert again.status == 409
 
 
+def test_what_is_too_large_is_seen_though_it_starts_late():
+    class Late(list):
+        def __iter__(self):
+            self.start_response("200 OK", [])
+            yield from super().__iter__()
+
+    def app(environ, start_response):
+        response = Late([b"12345"])
+        response.start_response = start_response
+        return response
+
+    line = Line()
+    assert line.ask(protected(app, response_limit=4)) == b"12345"
+    assert line.headers["Idempotency-Stored"] == "false"
+
+
 def test_a_response_is_closed_once():
     closed = []
 

@@ -53,7 +53,7 @@ class Outlet:
         self._iterable = iterable
         chunks = iter(iterable)
         if not self._line:  # some call it only now
-            self._keep(next(chunks, b""))
+            self._take(next(chunks, b""))
         if self._can_be_kept(iterable):
             while not self._is_passing:
                 chunk = next(chunks, None)
