@@ -59,6 +59,7 @@ async def test_a_client_is_told_what_to_send(key, told):
         ("PUT", ["PUT", "DELETE"], 1),
         ("DELETE", ["PUT", "DELETE"], 1),
         ("POST", ["PUT", "DELETE"], 2),
+        ("PUT", ["put"], 1),
     ],
 )
 async def test_which_methods_are_guarded(method, methods, runs):
