@@ -48,7 +48,10 @@ class RequestOptions(TypedDict, total=False):
 
 
 class GuardOptions(TypedDict, total=False):
-    """What the guard promises; given with a URL or a store, not with a guard of your own."""
+    """What the guard promises; given with a URL or a store, not with a guard of your own.
+
+    `namespace`, `window`, `lease`, `max_attempts`, `on_store_down`, `events` and `cache` are those of `Once`.
+    """
 
     namespace: str
     window: Duration

@@ -32,8 +32,8 @@ class IdempotentTransport(httpx.BaseTransport):
     may run a request as often as it is sent; give such hosts another transport, with `mounts=`.
 
     A pause is what `Retry-After` says, or twice the last one with some jitter. Of failures there may be as many as `tries`;
-    a first try that is still at work is waited for until the deadline. No try begins after `deadline`, and none waits for
-    longer than what is left of it; then the last answer is returned, or the last error raised.
+    a first try that is still at work is waited for until the deadline. No try begins after `deadline`, and no wait for the
+    server lasts longer than what is left of it; then the last answer is returned, or the last error raised.
 
     An answer of known size, up to 1 MiB, is read before it is returned, so that a connection that breaks in the middle of
     it counts as no answer; and so is a 409 that may say that the first try is still at work. Larger ones and streams are passed on as they come.
