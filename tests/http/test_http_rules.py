@@ -223,6 +223,17 @@ async def test_what_becomes_of_errors(kind, on_error, runs, second):
     assert handler.runs == runs
 
 
+async def test_what_is_held_is_so_at_once(any_url):
+    handler = Counter(lambda request: Response(status_code=500))
+    async with AsyncOnce(any_url, namespace="http", on_abandoned="hold") as once:
+        async with asking(handler, store=once, on_error="hold") as client:
+            _, again = await twice(client)
+            assert code_of(again) == (409, "unresolved")
+            await once.reopen(key_for(SHARED, "k"))
+            await twice(client)
+    assert handler.runs == 2
+
+
 @pytest.mark.parametrize("status", [401, 403, 407, 408, 409, 421, 425, 429])
 async def test_what_is_turned_away_may_come_again(status):
     handler = Counter(lambda request: Response(status_code=status))
