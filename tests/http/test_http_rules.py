@@ -225,12 +225,14 @@ async def test_what_becomes_of_errors(kind, on_error, runs, second):
 
 async def test_what_is_held_is_so_at_once(any_url):
     handler = Counter(lambda request: Response(status_code=500))
-    async with AsyncOnce(any_url, namespace="http", on_abandoned="hold") as once:
-        async with asking(handler, store=once, on_error="hold") as client:
-            _, again = await twice(client)
-            assert code_of(again) == (409, "unresolved")
-            await once.reopen(key_for(SHARED, "k"))
-            await twice(client)
+    async with (
+        AsyncOnce(any_url, namespace="http", on_abandoned="hold") as once,
+        asking(handler, store=once, on_error="hold") as client,
+    ):
+        _, again = await twice(client)
+        assert code_of(again) == (409, "unresolved")
+        await once.reopen(key_for(SHARED, "k"))
+        await twice(client)
     assert handler.runs == 2
 
 

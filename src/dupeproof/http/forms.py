@@ -88,7 +88,7 @@ async def redeem_in_starlette(request: Any, tokens: AsyncOneTimeTokens, context:
     from starlette.exceptions import HTTPException  # noqa: PLC0415 - an extra
 
     _check_kind(tokens, AsyncOneTimeTokens)
-    form = {} if HEADER in request.headers else await request.form()
+    form = {} if request.headers.get(HEADER) else await request.form()
     try:
         return await tokens.redeem(token_of(request.headers, form), context)
     except TokenError as exc:
