@@ -6,8 +6,11 @@ from uuid import UUID
 
 import pytest
 from http_asking import KEY, Counter, asking, client_of, guarded
+from starlette.applications import Starlette
 from starlette.background import BackgroundTask
+from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 from dupeproof import AsyncOnce, Once
 from dupeproof.errors import ConfigError
@@ -96,6 +99,24 @@ async def test_what_a_key_from_elsewhere_may_be(found, status):
     async with asking(handler, key=lambda request: found) as client:
         assert {response.status_code for response in await twice(client)} == {status}
     assert handler.runs == (status == 200)
+
+
+async def test_single_routes_of_starlette_may_be_guarded():
+    handler = Counter()
+
+    async def endpoint(request):
+        return await handler(request)
+
+    guard = Middleware(IdempotencyMiddleware, store="memory://", scope=SHARED)
+    routes = [
+        Route("/guarded", endpoint, methods=["POST"], middleware=[guard]),
+        Route("/plain", endpoint, methods=["POST"]),
+    ]
+    async with client_of(Starlette(routes=routes)) as client:
+        for path in ("/guarded", "/plain"):
+            for _ in range(2):
+                await client.post(path, headers=KEY)
+    assert handler.runs == 1 + 2
 
 
 async def test_an_app_that_is_guarded_twice_runs_once():
