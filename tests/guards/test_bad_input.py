@@ -136,7 +136,9 @@ def test_a_bad_url_is_refused_without_its_secrets(url, text):
         assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("thing", [None, 5, object(), {"url": "memory://"}])
+@pytest.mark.parametrize(
+    "thing", [None, 5, object(), {"url": "memory://"}, Once("memory://"), AsyncOnce("memory://")]
+)
 def test_something_that_is_no_store_is_refused(thing):
     with pytest.raises(ConfigError, match="store"):
         Once(thing)

@@ -75,6 +75,16 @@ def test_what_may_pass_is_tried_again(send, status):
         assert len(server.keys) == 3
 
 
+def test_a_conflict_that_asks_to_come_again_may_pass(send):
+    busy = answer(409, b"busy", Retry_After=0)
+    with Server(busy, OK) as server:
+        assert send("POST", server.url).status_code == 200
+        assert len(server.asked) == 2
+    with Server(busy) as server:
+        assert send("POST", server.url, options={"tries": 3}).status_code == 409
+        assert len(server.asked) == 3
+
+
 def chunked(status, body, **headers):
     """As a proxy sends it on that took the length away."""
     head = answer(status, **headers).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")

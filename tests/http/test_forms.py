@@ -6,10 +6,11 @@ import flask
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from dupeproof import AsyncOneTimeTokens, OneTimeTokens, TokenExpired, TokenForged
+from dupeproof import AsyncOneTimeTokens, ConfigError, OneTimeTokens, TokenExpired, TokenForged
 from dupeproof.http import SHARED
 from dupeproof.http.django import Idempotent as DjangoIdempotent
 from dupeproof.http.flask import Idempotent
@@ -43,6 +44,24 @@ def test_the_header_wins_and_none_is_forged():
     for form in ({}, {FIELD: 5}):
         with pytest.raises(TokenForged, match="dedup_token"):
             token_of({}, form)
+
+
+async def test_tokens_of_the_wrong_kind_are_refused_unused():
+    """A coroutine that nobody awaits would have passed for a token that is good, again and again."""
+    tokens = OneTimeTokens("memory://", secret=SECRET)
+    async_tokens = AsyncOneTimeTokens("memory://", secret=SECRET)
+    token = tokens.issue(CONTEXT, ttl="5m")
+    request = Request({"type": "http", "headers": [(b"x-dedup-token", token.encode())]})
+    with pytest.raises(ConfigError, match="takes AsyncOneTimeTokens"):
+        await redeem_in_starlette(request, tokens, CONTEXT)
+    assert tokens.status(token) == "unused"
+    with pytest.raises(ConfigError, match="takes OneTimeTokens"):
+        redeem_in_django(request, async_tokens, CONTEXT)
+    with (
+        flask.Flask(__name__).test_request_context(),
+        pytest.raises(ConfigError, match="takes OneTimeTokens"),
+    ):
+        redeem_in_flask(async_tokens, CONTEXT)
 
 
 def test_flask_takes_a_form_once():
@@ -83,7 +102,7 @@ def test_starlette_takes_a_form_once():
     async def main():
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shop") as client:
             token = tokens.issue(CONTEXT, ttl="5m")
-            sent = [client.post("/", data={FIELD: token}) for _ in range(5)]
+            sent = [client.post("/", data={FIELD: token}, headers={HEADER: ""}) for _ in range(5)]
             answers = await asyncio.gather(*sent)
             wrong = await client.post("/", headers={HEADER: "forged"})
             return sorted(answer.status_code for answer in answers), answers[-1].text, wrong.status_code

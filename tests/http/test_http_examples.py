@@ -1,6 +1,8 @@
 """The examples start with one command, and do what their page says."""
 
+import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 from http_examples import started
+
+from dupeproof.testing.http import HttpConformance
 
 HERE = Path(__file__).parent
 ADA = {"Authorization": "Bearer ada"}
@@ -30,6 +34,32 @@ def test_an_order_is_taken_once(url):
     assert again.headers["idempotent-replayed"] == "true"
     assert order(3, **{"Idempotency-Key": "1"}).status_code == 422
     assert [order(2).json()["id"] for _ in range(2)] == [2, 3]
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("example")
+    with started("fastapi_orders.py", folder) as url:
+        yield url, folder / "orders.db"
+
+
+class TestExampleByTheSuite(HttpConformance):
+    """As somebody would who has an app with users of its own."""
+
+    @pytest.fixture
+    def url(self, example):
+        url, self.database = example
+        return url
+
+    def user(self, name):
+        return {"Authorization": f"Bearer {name}"}
+
+    def order(self, name):
+        return {"method": "POST", "url": "/orders", "json": {"item": name, "amount": 1}}
+
+    def runs(self, client, name):
+        with contextlib.closing(sqlite3.connect(self.database)) as connection:
+            return connection.execute("SELECT count(*) FROM orders WHERE item = ?", (name,)).fetchone()[0]
 
 
 @pytest.mark.parametrize("url", ["fastapi"], indirect=True)

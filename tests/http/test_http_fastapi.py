@@ -1,11 +1,12 @@
 """FastAPI: routes, dependencies that end late, and the OpenAPI document."""
 
 import warnings
+from typing import Annotated
 
 import pytest
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Header
 from http_asking import KEY, client_of
-from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 
 from dupeproof.http import SHARED, IdempotencyMiddleware
 from dupeproof.http.fastapi import document, idempotent_route
@@ -56,11 +57,24 @@ def test_others_are_not(dependency):
         router.add_api_route("/orders", using(Depends(session)), methods=["GET"])
 
 
-async def test_the_middleware_warns_when_the_app_starts():
+def added(app):
+    app.add_middleware(IdempotencyMiddleware, **GUARD)
+    return app
+
+
+@pytest.mark.parametrize(
+    "guarded",
+    [
+        added,
+        lambda app: IdempotencyMiddleware(app, **GUARD),
+        lambda app: IdempotencyMiddleware(GZipMiddleware(app), **GUARD),
+    ],
+    ids=["added", "around it", "around others"],
+)
+async def test_the_middleware_warns_when_the_app_starts(guarded):
     router = APIRouter()
     router.add_api_route("/orders", using(Depends(session)), methods=["POST"])
-    app = FastAPI(middleware=[Middleware(IdempotencyMiddleware, **GUARD)])
-    app.include_router(router, prefix="/v1")
+    app = guarded(included(router))
     messages = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
     sent = []
 
@@ -102,6 +116,20 @@ async def test_a_failing_teardown_does_not_undo_the_record():
             response = await client.post("/v1/orders", headers=KEY)
     assert response.headers["idempotent-replayed"] == "true"
     assert runs == [1]
+
+
+@pytest.mark.parametrize("alias", [None, "Idempotency-Key"])
+def test_a_header_that_a_route_has_is_told_once(alias):
+    app = FastAPI()
+
+    @app.post("/orders")
+    def order(idempotency_key: Annotated[str, Header(alias=alias)]): ...
+
+    document(app, methods="post")
+    operation = app.openapi()["paths"]["/orders"]["post"]
+    assert [parameter["name"].lower() for parameter in operation["parameters"]] == ["idempotency-key"]
+    assert "application/problem+json" in operation["responses"]["409"]["content"]
+    assert "Idempotent-Replayed" in operation["responses"]["200"]["headers"]
 
 
 def test_the_document_tells_of_the_guard():

@@ -6,8 +6,11 @@ from uuid import UUID
 
 import pytest
 from http_asking import KEY, Counter, asking, client_of, guarded
+from starlette.applications import Starlette
 from starlette.background import BackgroundTask
+from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 from dupeproof import AsyncOnce, Once
 from dupeproof.errors import ConfigError
@@ -59,6 +62,7 @@ async def test_a_client_is_told_what_to_send(key, told):
         ("PUT", ["PUT", "DELETE"], 1),
         ("DELETE", ["PUT", "DELETE"], 1),
         ("POST", ["PUT", "DELETE"], 2),
+        ("PUT", ["put"], 1),
     ],
 )
 async def test_which_methods_are_guarded(method, methods, runs):
@@ -95,6 +99,24 @@ async def test_what_a_key_from_elsewhere_may_be(found, status):
     async with asking(handler, key=lambda request: found) as client:
         assert {response.status_code for response in await twice(client)} == {status}
     assert handler.runs == (status == 200)
+
+
+async def test_single_routes_of_starlette_may_be_guarded():
+    handler = Counter()
+
+    async def endpoint(request):
+        return await handler(request)
+
+    guard = Middleware(IdempotencyMiddleware, store="memory://", scope=SHARED)
+    routes = [
+        Route("/guarded", endpoint, methods=["POST"], middleware=[guard]),
+        Route("/plain", endpoint, methods=["POST"]),
+    ]
+    async with client_of(Starlette(routes=routes)) as client:
+        for path in ("/guarded", "/plain"):
+            for _ in range(2):
+                await client.post(path, headers=KEY)
+    assert handler.runs == 1 + 2
 
 
 async def test_an_app_that_is_guarded_twice_runs_once():
@@ -220,6 +242,19 @@ async def test_what_becomes_of_errors(kind, on_error, runs, second):
     assert (first.status_code, again.status_code) == (500, second)
     assert again.headers.get("idempotent-replayed") == ("true" if on_error == "store" else None)
     assert handler.runs == runs
+
+
+async def test_what_is_held_is_so_at_once(any_url):
+    handler = Counter(lambda request: Response(status_code=500))
+    async with (
+        AsyncOnce(any_url, namespace="http", on_abandoned="hold") as once,
+        asking(handler, store=once, on_error="hold") as client,
+    ):
+        _, again = await twice(client)
+        assert code_of(again) == (409, "unresolved")
+        await once.reopen(key_for(SHARED, "k"))
+        await twice(client)
+    assert handler.runs == 2
 
 
 @pytest.mark.parametrize("status", [401, 403, 407, 408, 409, 421, 425, 429])
@@ -416,8 +451,9 @@ def test_a_guard_of_your_own_keeps_its_own_terms():
         IdempotencyMiddleware(None, store=AsyncOnce("memory://"), scope=SHARED, window="1h")
     with pytest.raises(ConfigError, match="on_abandoned='hold'"):
         IdempotencyMiddleware(None, store=AsyncOnce("memory://"), scope=SHARED, on_error="hold")
-    with pytest.raises(ConfigError):
-        IdempotencyMiddleware(None, store=Once("memory://"), scope=SHARED)
+    for middleware, other in ((IdempotencyMiddleware, Once), (WsgiMiddleware, AsyncOnce)):
+        with pytest.raises(ConfigError, match=f"got {other.__name__}"):
+            middleware(None, store=other("memory://"), scope=SHARED)
 
 
 def test_a_sync_middleware_takes_no_async_scope():

@@ -7,7 +7,7 @@ from wsgiref.util import setup_testing_defaults
 import pytest
 
 from dupeproof.http import SHARED
-from dupeproof.http.wsgi import IdempotencyMiddleware
+from dupeproof.http.wsgi import IdempotencyMiddleware, WsgiRequest
 
 
 class Input(io.BytesIO):
@@ -57,6 +57,35 @@ def protected(app, **options):
 def plain(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain")])
     return [environ["wsgi.input"].read()]
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        lambda request: request.headers["X-User"],
+        lambda request: request.headers.get("x-user"),
+        lambda request: dict(request.headers)["x-user"],
+        lambda environ: environ["HTTP_X_USER"],
+        lambda environ: environ.get("HTTP_X_USER"),
+    ],
+)
+def test_a_request_may_be_asked_as_frameworks_are_and_as_an_environ(scope):
+    app = protected(plain, scope=scope)
+    lines = [Line(HTTP_X_USER=user) for user in ("ada", "ada", "bob")]
+    for line in lines:
+        line.ask(app)
+    assert ["Idempotent-Replayed" in line.headers for line in lines] == [False, True, False]
+
+
+def test_headers_of_a_request():
+    line = Line(b"{}", CONTENT_TYPE="application/json", HTTP_X_USER="ada")
+    request = WsgiRequest(line.environ)
+    assert request.headers["Content-Type"] == "application/json"
+    assert {"x-user", "content-length", "idempotency-key"} <= set(request.headers)
+    assert "X-USER" in request.headers
+    assert "X-Other" not in request.headers
+    assert len(request.headers) == len(dict(request.headers))
+    assert dict(request) == line.environ
 
 
 @pytest.mark.parametrize("size", [0, 1, 100_000, 2_000_000])
@@ -141,6 +170,22 @@ def test_what_is_too_large_goes_out_as_it_comes(length):
     again = Line()
     again.ask(middleware)
     assert again.status == 409
+
+
+def test_what_is_too_large_is_seen_though_it_starts_late():
+    class Late(list):
+        def __iter__(self):
+            self.start_response("200 OK", [])
+            yield from super().__iter__()
+
+    def app(environ, start_response):
+        response = Late([b"12345"])
+        response.start_response = start_response
+        return response
+
+    line = Line()
+    assert line.ask(protected(app, response_limit=4)) == b"12345"
+    assert line.headers["Idempotency-Stored"] == "false"
 
 
 def test_a_response_is_closed_once():

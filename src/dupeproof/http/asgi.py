@@ -14,7 +14,7 @@ from dupeproof.http.detaching import detached
 from dupeproof.http.handling import current
 from dupeproof.http.problems import Refused, problem
 from dupeproof.http.rules import Options, Scope
-from dupeproof.http.teardown import warn_of_late_teardown
+from dupeproof.http.teardown import routes_of, warn_of_late_teardown
 
 try:
     from starlette.requests import Request
@@ -59,7 +59,7 @@ class IdempotencyMiddleware:
             await self._guard(self._app, scope, receive, send)
 
     async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
-        warn_of_late_teardown(getattr(scope.get("app"), "routes", ()), self._desk.rules.methods)
+        warn_of_late_teardown(routes_of(scope.get("app", self._app)), self._desk.rules.methods)
         try:
             await self._app(scope, receive, send)
         finally:

@@ -111,7 +111,8 @@ class Idempotent:
 
     What Django answers for the view, as after `raise Http404`, is an answer and no failure. `store` is a URL for views of
     both kinds, or a store or guard for those of its own. Under ASGI, Django cancels async views whose client has gone;
-    with `detach` they come to their end, so that the client gets the response when it is back.
+    with `detach` they come to their end, so that the client gets the response when it is back. With `ATOMIC_REQUESTS` take
+    the middleware: Django commits after the view, when a decorator has stored the response already.
     """
 
     def __init__(

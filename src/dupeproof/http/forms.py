@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from dupeproof.errors import TokenError, TokenExpired, TokenForged, TokenUsed
+from dupeproof.errors import ConfigError, TokenError, TokenExpired, TokenForged, TokenUsed
 from dupeproof.tokens import AsyncOneTimeTokens, OneTimeTokens
 
 FIELD = "dedup_token"
@@ -66,10 +66,17 @@ def words_for(error: TokenError) -> str:
     )
 
 
+def _check_kind(tokens: object, wanted: type) -> None:
+    """Of tokens of the other kind the answer would come too late, or be taken for a yes."""
+    if not isinstance(tokens, wanted):
+        raise ConfigError(f"this takes {wanted.__name__}; got {type(tokens).__name__}")
+
+
 def redeem_in_flask(tokens: OneTimeTokens, context: Context) -> str:
     """In a view of Flask: use up the token of the request, or abort with 409 or 403; the id of the token."""
     from flask import abort, request  # noqa: PLC0415 - an extra
 
+    _check_kind(tokens, OneTimeTokens)
     try:
         return tokens.redeem(token_of(request.headers, request.form), context)
     except TokenError as exc:
@@ -80,7 +87,8 @@ async def redeem_in_starlette(request: Any, tokens: AsyncOneTimeTokens, context:
     """In an endpoint of Starlette or FastAPI: the same, by its HTTPException. Forms need python-multipart."""
     from starlette.exceptions import HTTPException  # noqa: PLC0415 - an extra
 
-    form = {} if HEADER in request.headers else await request.form()
+    _check_kind(tokens, AsyncOneTimeTokens)
+    form = {} if request.headers.get(HEADER) else await request.form()
     try:
         return await tokens.redeem(token_of(request.headers, form), context)
     except TokenError as exc:
@@ -91,6 +99,7 @@ def redeem_in_django(request: Any, tokens: OneTimeTokens, context: Context) -> s
     """In a view of Django: the same, by exceptions that `TokenMiddleware` answers and Django alone takes for a 403."""
     from dupeproof.http.django import SentBefore, TokenRefused  # noqa: PLC0415 - an extra
 
+    _check_kind(tokens, OneTimeTokens)
     try:
         return tokens.redeem(token_of(request.headers, request.POST), context)
     except TokenUsed as exc:

@@ -5,6 +5,7 @@ from typing import Any
 
 from dupeproof.http.keys import LONGEST_KEY
 from dupeproof.http.problems import MEDIA_TYPE, PROBLEMS
+from dupeproof.http.rules import chosen_methods
 
 _PROBLEM = "IdempotencyProblem"
 _SCHEMA = {
@@ -40,7 +41,7 @@ def document(
 ) -> None:
     """Add the guard to the schema of a FastAPI app: for these methods, and for the paths that `when` says."""
     make = app.openapi
-    wanted = {method.lower() for method in methods}
+    wanted = {method.lower() for method in chosen_methods(methods)}
 
     def openapi() -> dict[str, Any]:
         schema: dict[str, Any] = make()
@@ -53,20 +54,23 @@ def document(
     app.openapi = openapi
 
 
+def _parameter(header: str, *, required: bool) -> dict[str, Any]:
+    return {
+        "name": header,
+        "in": "header",
+        "required": required,
+        "description": "A new unique value per operation, kept over its retries; those get the first response again",
+        "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!#-+.-~]+$"},
+    }
+
+
 def _describe(operation: dict[str, Any], header: str, *, required: bool) -> None:
-    parameters = operation.setdefault("parameters", [])
-    if any(each.get("name") == header for each in parameters):
-        return
-    parameters.append(
-        {
-            "name": header,
-            "in": "header",
-            "required": required,
-            "description": "A new unique value per operation, kept over its retries; those get the first response again",
-            "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!#-+.-~]+$"},
-        }
-    )
     responses = operation.setdefault("responses", {})
+    if any("Idempotent-Replayed" in answer.get("headers", {}) for answer in responses.values()):
+        return  # FastAPI keeps the document that it has made
+    parameters = operation.setdefault("parameters", [])
+    if not any(each.get("name", "").lower() == header.lower() for each in parameters):
+        parameters.append(_parameter(header, required=required))
     for answer in responses.values():
         answer.setdefault("headers", {})["Idempotent-Replayed"] = _REPLAYED
     for problem in PROBLEMS.values():

@@ -48,7 +48,10 @@ class RequestOptions(TypedDict, total=False):
 
 
 class GuardOptions(TypedDict, total=False):
-    """What the guard promises; given with a URL or a store, not with a guard of your own."""
+    """What the guard promises; given with a URL or a store, not with a guard of your own.
+
+    `namespace`, `window`, `lease`, `max_attempts`, `on_store_down`, `events` and `cache` are those of `Once`.
+    """
 
     namespace: str
     window: Duration
@@ -87,7 +90,7 @@ def make_rules(scope: Scope, options: RequestOptions, *, is_async: bool) -> Rule
     key = options.get("key", "Idempotency-Key")
     return Rules(
         scope=_scope(scope, is_async=is_async),
-        methods=_methods(options.get("methods", ("POST", "PATCH"))),
+        methods=chosen_methods(options.get("methods", ("POST", "PATCH"))),
         when=options.get("when"),
         required=options.get("required", False),
         header=key if isinstance(key, str) else "Idempotency-Key",
@@ -141,8 +144,9 @@ def _kind(given: object) -> str:
     return "an async function" if callable(given) else f"a {type(given).__qualname__}"
 
 
-def _methods(methods: Iterable[str]) -> frozenset[str]:
-    chosen = frozenset([methods] if isinstance(methods, str) else methods)
+def chosen_methods(methods: Iterable[str]) -> frozenset[str]:
+    """In upper case, as requests have them."""
+    chosen = frozenset(method.upper() for method in ([methods] if isinstance(methods, str) else methods))
     if not chosen <= _METHODS or not chosen:
         raise ConfigError(
             f"methods= may name {', '.join(sorted(_METHODS))}; got {', '.join(sorted(chosen)) or 'none'}"

@@ -6,6 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 
+def routes_of(app: Any) -> Iterable[Any]:
+    """Of an app, or of the one that middleware is around."""
+    while not hasattr(app, "routes") and hasattr(app, "app"):
+        app = app.app
+    found: Iterable[Any] = getattr(app, "routes", ())
+    return found
+
+
 def warn_of_late_teardown(routes: Iterable[Any], methods: Iterable[str]) -> None:
     """Told by what routes have, so that FastAPI need not be there."""
     for route in routes:

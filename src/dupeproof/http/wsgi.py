@@ -1,7 +1,6 @@
 """The WSGI middleware: reads the request, lets it in once, and holds the response back until it is stored."""
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from typing import Any, Unpack
 
 from dupeproof.core.events import logger
@@ -13,28 +12,12 @@ from dupeproof.http.bodies import CHUNK, Body, announced_size
 from dupeproof.http.handling import current
 from dupeproof.http.problems import Refused, problem
 from dupeproof.http.rules import Options, Scope
-from dupeproof.http.wsgi_response import Environ, Outlet, StartResponse, send_answer
+from dupeproof.http.wsgi_request import Environ, WsgiRequest, variable_of
+from dupeproof.http.wsgi_response import Outlet, StartResponse, send_answer
 
 __all__ = ["IdempotencyMiddleware", "WsgiRequest"]
 
 App = Callable[[Environ, StartResponse], Iterable[bytes]]
-
-
-class WsgiRequest:
-    """What `scope`, `when`, `key` and `fingerprint` are given: the environ, and the request's head in easier words."""
-
-    def __init__(self, environ: Environ) -> None:
-        self.environ = environ
-        self.method: str = environ["REQUEST_METHOD"]
-        self.path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
-        self.query: str = environ.get("QUERY_STRING", "")
-
-    @cached_property
-    def headers(self) -> dict[str, str]:
-        """By their names in lower case."""
-        names = {name: name[5:] for name in self.environ if name.startswith("HTTP_")}
-        names |= {name: name for name in ("CONTENT_TYPE", "CONTENT_LENGTH") if name in self.environ}
-        return {short.replace("_", "-").lower(): self.environ[name] for name, short in names.items()}
 
 
 class IdempotencyMiddleware:
@@ -53,7 +36,7 @@ class IdempotencyMiddleware:
         self._desk = Desk(store, scope, options)
         rules = self._desk.rules
         self._methods = rules.methods
-        self._header = "HTTP_" + rules.header.upper().replace("-", "_")
+        self._header = variable_of(rules.header)
         self._only_with_header = not rules.required and rules.find_key is None
 
     def close(self) -> None:

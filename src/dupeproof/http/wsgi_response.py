@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any
 
 from dupeproof.http._sync.exchange import Exchange
 from dupeproof.http.answers import Answer, Headers
@@ -12,7 +11,6 @@ from dupeproof.http.keeping import can_be_kept
 from dupeproof.http.rules import Rules
 from dupeproof.http.statuses import Fate
 
-Environ = dict[str, Any]
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
 StartResponse = Callable[..., Callable[[bytes], object]]
 
@@ -55,7 +53,7 @@ class Outlet:
         self._iterable = iterable
         chunks = iter(iterable)
         if not self._line:  # some call it only now
-            self._keep(next(chunks, b""))
+            self._take(next(chunks, b""))
         if self._can_be_kept(iterable):
             while not self._is_passing:
                 chunk = next(chunks, None)

@@ -88,7 +88,7 @@ def open_async_store(url: str, observers: Sequence[Listener] = ()) -> AsyncStore
 def resolve_store(
     store: str | StoreT, opener: Callable[[str], StoreT], *, is_async: bool, verb: str = "finish"
 ) -> StoreT:
-    """A URL opened, or a store of the right kind as it is: one that has this verb."""
+    """A URL opened, or a store of the right kind as it is: one that has this verb, which no guard has."""
     if isinstance(store, str):
         return opener(store)
     found = getattr(store, verb, None)

@@ -261,6 +261,14 @@ class AsyncClaim:
         self._publish(Kind.RELEASED if ours else Kind.LOST)
         return ours
 
+    async def end_lease(self) -> None:
+        """Keep the key for nobody, so that one that is to be held is so at once, and can be resolved."""
+        if not self._open:
+            return
+        self.shut()
+        change = Renew(self._request.key, self.token, 0, self._policy.terms.window)
+        await insisting(self._engine.store.renew, [change])
+
     def give_up(self) -> ClaimRequest:
         """What is to be handed back, of a claim whose work has not begun."""
         if self._open:

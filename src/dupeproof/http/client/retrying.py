@@ -17,7 +17,7 @@ SAFE_ALREADY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 """Idempotent by what HTTP says of them (RFC 9110, 9.2.2): they need no key to be sent again."""
 PASSING = frozenset({425, 429, 502, 503, 504})
 IN_PROGRESS = frozenset({"in-progress", "idempotency_key_in_use"})
-"""What ours and Stripe's 409 say when the first try is still at work. Any other 409 is an answer."""
+"""What ours and Stripe's 409 say when the first try is still at work. Any other without Retry-After is an answer."""
 UNANSWERED = (
     httpx.ConnectError,
     httpx.ReadError,
@@ -124,7 +124,10 @@ def may_pass(response: httpx.Response) -> bool:
     """Whether another try could be answered differently. What was stored will be the same for ever."""
     if response.headers.get("Idempotent-Replayed", "").lower() == "true":
         return False
-    return response.status_code in PASSING
+    # A server of somebody else says in words of its own that the first try is at work, but asks to come again.
+    return response.status_code in PASSING or (
+        response.status_code == 409 and "Retry-After" in response.headers
+    )
 
 
 def is_in_progress(response: httpx.Response, body: bytes) -> bool:

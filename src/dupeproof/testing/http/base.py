@@ -32,6 +32,9 @@ def answered(response: httpx.Response, status: int, code: str) -> bool:
 class HttpCase:
     """Override `url`, and what your app wants to be asked."""
 
+    mismatch_status = 422
+    """Of a key with another request; 400 with `style="stripe"`."""
+
     @pytest.fixture
     def url(self) -> str:
         raise NotImplementedError("return the address of your running app from the fixture url")

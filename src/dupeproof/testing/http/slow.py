@@ -35,7 +35,7 @@ class HttpSlowConformance(HttpCase):
             first = background.submit(self.send, client, key, request)
             until(lambda: self.runs(client, name) == 1, "the handler to begin")
             # What is another request is so whether or not the first is under way.
-            assert answered(self.send(client, key, self.order(other)), 422, "key-reused")
+            assert answered(self.send(client, key, self.order(other)), self.mismatch_status, "key-reused")
             while not first.done():
                 again = self.send(client, key, request)
                 assert REPLAYED in again.headers or answered(again, 409, "in-progress")

@@ -25,6 +25,8 @@ class AsyncOneTimeTokens:
 
     Nothing is stored until a token is used; then a mark is, in one atomic step, so of many who redeem it at once one
     succeeds. `secret` is a text of at least 16 bytes, or a dict of them by key id: the last one signs, all are accepted.
+    One that was given alone has the id `default`: to change it, give `{"default": old, "k2": new}` until the old tokens'
+    time is over.
 
     Expiry is judged by the clock of whoever redeems. A used token stays known for `leeway` beyond its time, so it cannot
     be used again while clocks are apart by less than that.

@@ -26,14 +26,14 @@ class IdempotentTransport(httpx.BaseTransport):
     """For `httpx.Client(transport=IdempotentTransport())`.
 
     Each POST and PATCH gets an `Idempotency-Key` before it is first sent, unless the caller gave one. It is sent again,
-    with that key and that body, after errors that leave open whether it arrived, after 425, 429, 502, 503 and 504, and
-    while a 409 says that the first try is still at work; never after another answer, nor after one the server has
-    replayed. Requests that HTTP calls idempotent are sent again too, without a key. A server that does not know the header
+    with that key and that body, after errors that leave open whether it arrived, after 425, 429, 502, 503 and 504, after a
+    409 with `Retry-After`, and while a 409 says that the first try is still at work; never after another answer, nor after
+    one the server has replayed. Requests that HTTP calls idempotent are sent again too, without a key. A server that does not know the header
     may run a request as often as it is sent; give such hosts another transport, with `mounts=`.
 
     A pause is what `Retry-After` says, or twice the last one with some jitter. Of failures there may be as many as `tries`;
-    a first try that is still at work is waited for until the deadline. No try begins after `deadline`, and none waits for
-    longer than what is left of it; then the last answer is returned, or the last error raised.
+    a first try that is still at work is waited for until the deadline. No try begins after `deadline`, and no wait for the
+    server lasts longer than what is left of it; then the last answer is returned, or the last error raised.
 
     An answer of known size, up to 1 MiB, is read before it is returned, so that a connection that breaks in the middle of
     it counts as no answer; and so is a 409 that may say that the first try is still at work. Larger ones and streams are passed on as they come.
