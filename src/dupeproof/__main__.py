@@ -1,6 +1,7 @@
 """The `dupeproof` command, also as `python -m dupeproof`; says what to install where its libraries are missing."""
 
 import sys
+from io import TextIOWrapper
 
 
 def main() -> None:
@@ -11,6 +12,11 @@ def main() -> None:
             raise
         print(f'The command line needs {exc.name}; run: pip install "dupeproof[cli]"', file=sys.stderr)  # noqa: T201
         sys.exit(2)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a terminal that knows ASCII only gets what it can show
     sys.exit(run(sys.argv[1:]))
 
 

@@ -21,3 +21,11 @@ def test_a_wrong_option_is_refused(capsys, words, text):
     complaint = capsys.readouterr().err
     assert text in complaint
     assert "secret" not in complaint
+
+
+def test_a_given_server_that_is_down_is_an_error_and_not_a_row_without_figures(capsys, tmp_path):
+    words = ["--quick", "--only", "redis", "--redis-url", "redis://:secret@127.0.0.1:1/0"]
+    assert run(["bench", *words, "--out", str(tmp_path)]) == 2
+    complaint = capsys.readouterr().err
+    assert "the redis that was given cannot be measured" in complaint
+    assert "secret" not in complaint

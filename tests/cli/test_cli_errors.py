@@ -1,5 +1,6 @@
 """How the command line ends when something is wrong: one line, no traceback, no password."""
 
+import os
 import re
 import subprocess
 import sys
@@ -115,3 +116,12 @@ def test_the_module_can_be_run():
         [sys.executable, "-m", "dupeproof", "version"], capture_output=True, text=True, check=True
     )
     assert ran.stdout.startswith("dupeproof ")
+
+
+def test_a_terminal_that_knows_ascii_only_gets_what_it_can_show():
+    command = [sys.executable, "-m", "dupeproof", "plan", "--rate", "50000/s", "--window", "24h"]
+    shown = subprocess.run(
+        command, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.isascii()

@@ -17,6 +17,7 @@ from dupeproof.cli.bench.racing import race, steps
 from dupeproof.cli.bench.scaling import Growth
 from dupeproof.cli.bench.sites.starting import started
 from dupeproof.cli.bench.weighing import LAYOUTS, Weight, weigh_all
+from dupeproof.errors import StoreUnavailable
 
 Progress = Callable[[str], None]
 """Told what is under way, once per step."""
@@ -108,6 +109,8 @@ def _run_store(
                 rows += race(heat, site, request.plan, partial(progress, heat.title))
             weights += weigh_all(store, site, request.plan, lambda: progress(f"{store}, bytes"))
     except Unavailable as exc:
+        if store in request.given:
+            raise StoreUnavailable(f"the {store} that was given cannot be measured: {exc}") from exc
         rows += _absent(store, str(exc))
         weights += [
             Weight(layout=layout.name, store=store, title=layout.title, reason=str(exc))
