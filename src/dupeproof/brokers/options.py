@@ -7,7 +7,7 @@ from typing import Any, Literal, TypedDict, get_args
 from msgspec import Struct
 
 from dupeproof.brokers.base import UNGUARDED, Handler, Message, Middleware
-from dupeproof.core.callables import is_async
+from dupeproof.core.callables import is_async, takes
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Listener, as_listeners
 from dupeproof.errors import ConfigError
@@ -103,6 +103,7 @@ def check_guard(handler: Handler, inbox: Any, once: Any) -> None:
     if not callable(handler):
         raise ConfigError(f"handler must be a function; got a {type(handler).__qualname__}")
     if once is UNGUARDED and inbox is None:
+        check_arguments(handler, "message")
         return
     if (inbox is None) is (once is None):
         raise ConfigError(
@@ -119,4 +120,17 @@ def check_guard(handler: Handler, inbox: Any, once: Any) -> None:
         raise ConfigError(
             f"the handler is {'async' if is_async(handler) else 'not async'}, and {kind} is "
             f"{'not' if is_async(handler) else 'only for those that are'}; use {other}, or change the handler"
+        )
+    if inbox is None:
+        check_arguments(handler, "message", because=" with once=")
+    else:
+        check_arguments(handler, "message", "connection", because=" with inbox=")
+
+
+def check_arguments(handler: Handler, *names: str, because: str = "") -> None:
+    """Else every message would fail, and in the end be put aside, for what is wrong with none of them."""
+    if not takes(handler, len(names)):
+        raise ConfigError(
+            f"the handler is called as handler({', '.join(names)}){because}, and "
+            f"{getattr(handler, '__qualname__', type(handler).__qualname__)} takes other arguments"
         )
