@@ -208,6 +208,12 @@ def test_settings_that_kafka_does_not_know_are_told(kafka, settings):
         Transformer(kafka.url, queue, lambda each: [], group=queue, config=settings).run()
 
 
+@pytest.mark.parametrize("create", [False, True])
+def test_a_name_that_no_topic_can_have_is_an_error_and_not_waited_for(kafka, create):
+    with pytest.raises(ConfigError, match="can have no topic 'two words'"):
+        kafka.module.consumer(kafka.url, "two words", print, once=Once("memory://"), create=create).run()
+
+
 @pytest.mark.timeout(180)
 def test_a_database_that_is_down_when_partitions_are_assigned_is_waited_for(
     kafka, own_postgres, is_async, run, until, caplog

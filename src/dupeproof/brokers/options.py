@@ -68,6 +68,11 @@ def make_plan(
     drain: Duration = "20s",
     events: Iterable[Listener] = (),
 ) -> Plan:
+    if id_of is not None and not callable(id_of):
+        raise ConfigError(
+            "id_of must be a function of a message, such as lambda message: message.headers.get('x-id'); "
+            f"got a {type(id_of).__qualname__}"
+        )
     if missing_id not in get_args(MissingId):
         raise ConfigError(f"missing_id must be 'dead', 'content' or 'pass'; got {missing_id!r:.40}")
     return Plan(
@@ -90,8 +95,26 @@ def whole(value: object, name: str, most: int) -> int:
     raise ConfigError(f"{name} must be a whole number from 1 to {most:,}; got {value!r:.40}")
 
 
+def check_place(url: object, queue: object) -> None:
+    """Before a driver sees them, each of which makes something else of nothing."""
+    for name, value in (("url", url), ("queue", queue)):
+        if not isinstance(value, str) or not value:
+            raise ConfigError(f"{name} must be a text, and not empty; got {type(value).__qualname__}")
+
+
+def check_known(options: Iterable[str]) -> None:
+    for name in options:
+        if name not in ConsumeOptions.__annotations__:
+            raise TypeError(
+                f"consume() got an unexpected keyword argument {name!r}; beside those of this broker it takes "
+                f"{', '.join(ConsumeOptions.__annotations__)}"
+            )
+
+
 def check_middleware(handler: Handler, middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
     """For a plain handler nobody would await what a coroutine function returns."""
+    if not isinstance(middleware, Iterable):
+        raise ConfigError("middleware must be a list; write middleware=[…]")
     layers = tuple(middleware)
     if not is_async(handler) and any(map(is_async, layers)):
         raise ConfigError("the middleware is async, and the handler is not; make them alike")
