@@ -132,6 +132,15 @@ def test_nothing_is_no_place_to_consume_from(name, url, queue, text):
         PLACES[name]("").module.consumer(url, queue, plain, once=Once("memory://"))
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("name", SERVERS)
+def test_an_address_that_was_not_set_is_told_by_a_publisher(name, is_async):
+    place = PLACES[name]("")
+    place.url = None
+    with pytest.raises(ConfigError, match=r"address|found by|where"):
+        place.publisher(is_async=is_async)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [({"prefetch": 0}, "prefetch"), ({"prefetch": "4"}, "prefetch"), ({"dead": "orders"}, "itself")],

@@ -130,13 +130,16 @@ class Stage:
             self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dupeproof-torture-")))
             stack.enter_context(_logged(self.folder / "publisher.log"))
             if self.kind is not None:
+                module = import_module(
+                    self.kind.module
+                )  # what is not installed is told before a server is started
                 if self._url is None:
                     self._url = self._start(stack, "broker", self.kind.server()).url
                 if self._database is None:
                     self._database = self._start(stack, "database", servers.Postgres()).url
                 if self.kind.declare is not None:
                     self.kind.declare(self._url, self.queue)
-                self._publisher = getattr(import_module(self.kind.module), self.kind.publisher)(self._url)
+                self._publisher = getattr(module, self.kind.publisher)(self._url)
                 stack.callback(self._publisher.close)
             elif self._database is None:
                 self._database = f"sqlite:///{self.folder}/torture.db"

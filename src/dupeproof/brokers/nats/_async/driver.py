@@ -24,8 +24,10 @@ TIMEOUT = 5.0
 
 
 def check_url(url: str) -> str:
-    if url.partition("://")[0] not in ("nats", "tls", "ws", "wss"):
-        raise ConfigError(f"{redact(url)!r} is not an address of NATS; write nats://user:password@host:4222")
+    if str(url).partition("://")[0] not in ("nats", "tls", "ws", "wss"):
+        raise ConfigError(
+            f"{redact(str(url))!r} is not an address of NATS; write nats://user:password@host:4222"
+        )
     return url
 
 
