@@ -5,7 +5,7 @@
 Every message is published twice, as happens when a confirmation is lost. Each order is billed once all the same.
 """
 
-import sys
+import argparse
 import threading
 import time
 from contextlib import ExitStack
@@ -71,7 +71,7 @@ def run(broker: str, url: str, database: str, orders: int = 30) -> dict[str, Any
         connection = stack.enter_context(psycopg.connect(database, autocommit=True))
         connection.execute(TABLES)
         pool = stack.enter_context(ConnectionPool(database, min_size=1, max_size=4, open=True))
-        inbox = Inbox("billing", window="1s", database=pool)
+        inbox = Inbox("billing", window="3s", database=pool)
         inbox.create_schema(connection)  # on PostgreSQL, that is all tables of dupeproof
 
         consumer = module.consumer(url, TOPIC, bill, inbox=inbox, create=True)
@@ -91,7 +91,7 @@ def run(broker: str, url: str, database: str, orders: int = 30) -> dict[str, Any
             take_order(connection, number)
         while consumer.tally.done < orders:
             time.sleep(0.05)
-        time.sleep(1.2)  # the window of this example is over
+        time.sleep(3.2)  # the window of this example is over
         removed = Purger(database).run_once().removed
         [ordered] = connection.execute("SELECT sum(amount) FROM orders").fetchone() or [0]
         [owed] = connection.execute("SELECT sum(owed) FROM balances").fetchone() or [0]
@@ -106,4 +106,8 @@ def main(broker: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "rabbitmq")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("broker", nargs="?", default="rabbitmq", choices=SERVERS)
+    main(parser.parse_args().broker)

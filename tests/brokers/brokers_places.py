@@ -39,14 +39,14 @@ class Place:
         kind = f"Async{self.publishers}" if is_async else self.publishers
         return getattr(self.module, kind)(self.url, **options)
 
-    def publish(self, *messages: Message, is_async: bool = False) -> list:
+    def publish(self, *messages: Message, is_async: bool = False, **options) -> list:
         """All at once, by a publisher of its own."""
         if not is_async:
-            with self.publisher() as publisher:
+            with self.publisher(**options) as publisher:
                 return publisher.publish(messages)
 
         async def send():
-            async with self.publisher(is_async=True) as publisher:
+            async with self.publisher(is_async=True, **options) as publisher:
                 return await publisher.publish(messages)
 
         return asyncio.run(send())

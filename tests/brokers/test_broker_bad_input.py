@@ -25,6 +25,10 @@ def plain(message):
     """A handler."""
 
 
+def two(message, connection):
+    """A handler with an inbox."""
+
+
 async def tasks(message):
     """A handler for tasks."""
 
@@ -102,11 +106,50 @@ def test_publishing_to_a_broker_that_is_down_blames_no_message(name, is_async):
         (plain, {"once": Once("memory://"), "batch": True}, "batch"),
         (plain, {"once": Once("memory://"), "missing_id": "drop"}, "'dead', 'content' or 'pass'"),
         (plain, {"once": Once("memory://"), "backoff": "soon"}, "backoff"),
+        (plain, {"once": Once("memory://"), "id_of": "x-id"}, "id_of must be a function"),
+        (plain, {"once": Once("memory://"), "middleware": plain}, "write middleware="),
+        (plain, {"inbox": Inbox("g")}, "handler\\(message, connection\\) with inbox=, and plain"),
+        (two, {"once": Once("memory://")}, "handler\\(message\\) with once="),
     ],
 )
 def test_options_that_make_no_sense_are_refused_when_a_consumer_is_made(handler, guards, text):
     with pytest.raises(ConfigError, match=text):
         memory.consumer("memory://bad-input", "orders", handler, **guards)
+
+
+def test_an_option_that_is_not_there_is_told_with_those_that_are():
+    with pytest.raises(TypeError, match=r"consume.* 'workers'; .* concurrency, "):
+        memory.consume("memory://bad-input", "orders", plain, once=Once("memory://"), workers=4)
+
+
+@pytest.mark.parametrize("name", [*SERVERS, "memory"])
+@pytest.mark.parametrize(
+    ("url", "queue", "text"),
+    [(None, "orders", "url"), ("", "orders", "url"), ("x", None, "queue"), ("x", "", "queue")],
+)
+def test_nothing_is_no_place_to_consume_from(name, url, queue, text):
+    with pytest.raises(ConfigError, match=f"{text} must be a text"):
+        PLACES[name]("").module.consumer(url, queue, plain, once=Once("memory://"))
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("name", SERVERS)
+def test_an_address_that_was_not_set_is_told_by_a_publisher(name, is_async):
+    place = PLACES[name]("")
+    place.url = None
+    with pytest.raises(ConfigError, match=r"address|found by|where"):
+        place.publisher(is_async=is_async)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [({"prefetch": 0}, "prefetch"), ({"prefetch": "4"}, "prefetch"), ({"dead": "orders"}, "itself")],
+)
+def test_rabbitmq_is_not_asked_for_what_makes_no_sense(options, text):
+    with pytest.raises(ConfigError, match=text):
+        PLACES["rabbitmq"]("").module.consumer(
+            "amqp://host/", "orders", plain, once=Once("memory://"), **options
+        )
 
 
 def test_an_inbox_without_a_database_says_what_is_missing(run, until):

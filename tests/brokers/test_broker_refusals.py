@@ -6,7 +6,7 @@ import time
 import pytest
 from brokers_guards import made
 from brokers_ledgers import PostgresLedger
-from brokers_places import KafkaPlace, RabbitPlace, message, new_queue
+from brokers_places import KafkaPlace, NatsPlace, RabbitPlace, message, new_queue
 
 from dupeproof import ConfigError, Once
 from dupeproof.brokers.base import REASON, Reject
@@ -206,6 +206,38 @@ def test_settings_that_kafka_does_not_know_are_told(kafka, settings):
         KafkaPublisher(kafka.url, config=settings).publish([message(queue, "m-1")])
     with pytest.raises(ConfigError, match="config="):
         Transformer(kafka.url, queue, lambda each: [], group=queue, config=settings).run()
+
+
+USERS = """{ users: [
+    { user: "all", password: "all" },
+    { user: "few", password: "s3cret", permissions: { publish: ["open"], subscribe: ["_INBOX.>"] } }
+] }"""
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_a_user_of_nats_may_not_do_is_told(own_nats, monkeypatch, is_async, run, until):
+    monkeypatch.setattr("dupeproof.brokers.nats._async.source.TIMEOUT", 1.0)
+    there = own_nats(settings={"authorization": USERS}).url.rpartition("@")[2]
+    place = NatsPlace(f"nats://all:all@{there}")
+    place.declare("open")
+    place.declare("Closed")
+    place.url = f"nats://few:s3cret@{there}"
+    sent = [message("Closed", "m-1"), message("open", "m-2")]
+    refused, taken = place.publish(*sent, is_async=is_async, timeout="1s")
+    assert (refused.reason, taken) == ("refused", None)
+    assert "'Closed'" in str(refused)
+    handler, once = made(refuse, is_async)
+    running = run(place.consumer("open", handler, once=once))
+    until(lambda: running.ended)
+    assert isinstance(running.error, ConfigError)
+    assert "$js.api.stream.names" in str(running.error)
+    assert "s3cret" not in str(running.error)
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_name_that_no_topic_can_have_is_an_error_and_not_waited_for(kafka, create):
+    with pytest.raises(ConfigError, match="can have no topic 'two words'"):
+        kafka.module.consumer(kafka.url, "two words", print, once=Once("memory://"), create=create).run()
 
 
 @pytest.mark.timeout(180)

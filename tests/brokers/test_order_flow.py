@@ -10,6 +10,11 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import order_flow
 
 
+def test_its_reader_is_told_how_to_start_it():
+    text = (Path(order_flow.__file__).parent / "README.md").read_text()
+    assert all(name in text for name in ("examples/order_flow.py", *order_flow.SERVERS))
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.server(SERVERS[name])) for name in SERVERS]
 )

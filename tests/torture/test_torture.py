@@ -94,6 +94,23 @@ def test_a_handler_that_takes_care_passes(torture, handler):
     )
     assert (code, found["exact"]) == (0, True)
     assert found["out_of_order"] is None
+    assert found["duplicates_removed"] >= found["published"] - 300 > 0
+
+
+def test_what_is_tried_again_is_waited_for_and_what_is_put_aside_is_told(torture):
+    """Both with messages of the same key behind them, which are not lost."""
+    code, found = torture(
+        "--messages",
+        "300",
+        "--kills",
+        "0",
+        "--handler",
+        "torture_handlers:stubborn",
+        "--check",
+        "torture_handlers:count",
+    )
+    assert (code, found["audit"]["lost"], found["gave_up"]) == (1, ["m-0000005"], False)
+    assert "never this one" in found["last_words"][0]
 
 
 @pytest.mark.server("redis")
@@ -149,7 +166,7 @@ def test_no_consumer_outlives_the_command(tmp_path, monkeypatch, number, code):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     arguments = (
         "--messages",
-        "10",
+        "1000",
         "--handler",
         "torture_handlers:signed",
         "--check",
@@ -160,7 +177,7 @@ def test_no_consumer_outlives_the_command(tmp_path, monkeypatch, number, code):
         stderr=subprocess.DEVNULL,
     )
     try:
-        until(lambda: len(signatures(tmp_path)) >= 10)
+        until(lambda: len(set(signatures(tmp_path))) == 2)
     finally:
         command.send_signal(number)
     pids = set(signatures(tmp_path))
@@ -171,7 +188,7 @@ def test_no_consumer_outlives_the_command(tmp_path, monkeypatch, number, code):
 
 
 def signatures(folder):
-    """The process of each call of `signed`. As its ids are not those of messages, the torture waits for more of them."""
+    """The process of each call of `signed`: as there are two, and not a thousand, the torture waits and does nothing."""
     with closing(sqlite3.connect(folder / "done.db", timeout=30)) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS done (id TEXT)")
         return [int(ident[4:]) for (ident,) in connection.execute("SELECT id FROM done")]
@@ -238,6 +255,19 @@ def test_brokers_hold(torture, broker):
             ["--handler", "torture_handlers:naive", "--check", "torture_handlers:not_a_function"],
             "not a function",
         ),
+        (
+            ["--handler", "torture_typo:handle", "--check", "torture_handlers:count"],
+            "LookupError: no such setting",
+        ),
+        (["--handler", "torture_handlers:count", "--check", "torture_handlers:count"], "handler(message)"),
+        (
+            ["--handler", "torture_handlers:naive", "--check", "torture_handlers:careful"],
+            "without arguments",
+        ),
+        (
+            ["--handler", "torture_handlers:naive", "--check", "torture_handlers:no_count"],
+            "LookupError: nothing to count",
+        ),
         (["--messages", "0"], "10"),
     ],
 )
@@ -245,6 +275,19 @@ def test_wrong_use_is_told_before_anything_starts(torture, arguments, text):
     code, said = torture(*arguments)
     assert code == 2
     assert text in said
+
+
+@pytest.mark.parametrize(
+    ("broker", "url"),
+    [
+        ("rabbitmq", "amqp://me:s3cret@127.0.0.1:1/"),
+        ("redis", "redis://me:s3cret@127.0.0.1:1"),
+        ("nats", "nats://me:s3cret@127.0.0.1:1"),
+    ],
+)
+def test_a_broker_that_is_down_from_the_beginning_is_no_loss(torture, tmp_path, broker, url):
+    code, said = torture("--broker", broker, "--url", url, "--database", f"sqlite:///{tmp_path}/t.db")
+    assert (code, "cannot be reached" in said, "s3cret" in said) == (2, True, False)
 
 
 def test_the_same_seed_chooses_the_same_course():

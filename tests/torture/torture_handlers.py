@@ -7,6 +7,8 @@ import subprocess
 from collections import Counter
 from contextlib import closing
 
+from dupeproof.brokers.base import Reject
+
 
 def _connected():
     connection = sqlite3.connect(os.environ["TORTURE_DB"], timeout=30, isolation_level=None)
@@ -54,6 +56,15 @@ def signed(message):
         connection.execute("INSERT INTO done VALUES (?)", (f"pid-{os.getpid()}",))
 
 
+def stubborn(message):
+    """Takes one message at the sixth try, and another one never."""
+    if message.id == "m-0000003" and message.attempt < 6:
+        raise TimeoutError("not yet")
+    if message.id == "m-0000005":
+        raise Reject("never this one")
+    careful(message)
+
+
 def broken(message):
     raise SystemExit(3)
 
@@ -70,6 +81,10 @@ def loud_count():
 
 def not_a_count():
     return 5
+
+
+def no_count():
+    raise LookupError("nothing to count")
 
 
 not_a_function = 5

@@ -8,7 +8,7 @@ from dupeproof.brokers._async.protocols import AsyncSource
 from dupeproof.brokers._sync.consumer import Consumer
 from dupeproof.brokers._sync.protocols import Source
 from dupeproof.brokers.base import UNGUARDED, Handler
-from dupeproof.brokers.options import ConsumeOptions, check_guard, check_middleware
+from dupeproof.brokers.options import ConsumeOptions, check_guard, check_known, check_middleware
 from dupeproof.core.callables import is_async
 
 AnyConsumer = Consumer | AsyncConsumer
@@ -32,6 +32,7 @@ def make_consumer(
     once: Any,
     options: ConsumeOptions,
 ) -> AnyConsumer:
+    check_known(options)
     check_guard(handler, inbox, once)
     options["middleware"] = check_middleware(handler, options.get("middleware", ()))
     group = group_of(group, inbox, once)

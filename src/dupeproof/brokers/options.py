@@ -7,7 +7,7 @@ from typing import Any, Literal, TypedDict, get_args
 from msgspec import Struct
 
 from dupeproof.brokers.base import UNGUARDED, Handler, Message, Middleware
-from dupeproof.core.callables import is_async
+from dupeproof.core.callables import is_async, takes
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Listener, as_listeners
 from dupeproof.errors import ConfigError
@@ -68,6 +68,11 @@ def make_plan(
     drain: Duration = "20s",
     events: Iterable[Listener] = (),
 ) -> Plan:
+    if id_of is not None and not callable(id_of):
+        raise ConfigError(
+            "id_of must be a function of a message, such as lambda message: message.headers.get('x-id'); "
+            f"got a {type(id_of).__qualname__}"
+        )
     if missing_id not in get_args(MissingId):
         raise ConfigError(f"missing_id must be 'dead', 'content' or 'pass'; got {missing_id!r:.40}")
     return Plan(
@@ -90,8 +95,26 @@ def whole(value: object, name: str, most: int) -> int:
     raise ConfigError(f"{name} must be a whole number from 1 to {most:,}; got {value!r:.40}")
 
 
+def check_place(url: object, queue: object) -> None:
+    """Before a driver sees them, each of which makes something else of nothing."""
+    for name, value in (("url", url), ("queue", queue)):
+        if not isinstance(value, str) or not value:
+            raise ConfigError(f"{name} must be a text, and not empty; got {type(value).__qualname__}")
+
+
+def check_known(options: Iterable[str]) -> None:
+    for name in options:
+        if name not in ConsumeOptions.__annotations__:
+            raise TypeError(
+                f"consume() got an unexpected keyword argument {name!r}; beside those of this broker it takes "
+                f"{', '.join(ConsumeOptions.__annotations__)}"
+            )
+
+
 def check_middleware(handler: Handler, middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
     """For a plain handler nobody would await what a coroutine function returns."""
+    if not isinstance(middleware, Iterable):
+        raise ConfigError("middleware must be a list; write middleware=[…]")
     layers = tuple(middleware)
     if not is_async(handler) and any(map(is_async, layers)):
         raise ConfigError("the middleware is async, and the handler is not; make them alike")
@@ -103,6 +126,7 @@ def check_guard(handler: Handler, inbox: Any, once: Any) -> None:
     if not callable(handler):
         raise ConfigError(f"handler must be a function; got a {type(handler).__qualname__}")
     if once is UNGUARDED and inbox is None:
+        check_arguments(handler, "message")
         return
     if (inbox is None) is (once is None):
         raise ConfigError(
@@ -119,4 +143,17 @@ def check_guard(handler: Handler, inbox: Any, once: Any) -> None:
         raise ConfigError(
             f"the handler is {'async' if is_async(handler) else 'not async'}, and {kind} is "
             f"{'not' if is_async(handler) else 'only for those that are'}; use {other}, or change the handler"
+        )
+    if inbox is None:
+        check_arguments(handler, "message", because=" with once=")
+    else:
+        check_arguments(handler, "message", "connection", because=" with inbox=")
+
+
+def check_arguments(handler: Handler, *names: str, because: str = "") -> None:
+    """Else every message would fail, and in the end be put aside, for what is wrong with none of them."""
+    if not takes(handler, len(names)):
+        raise ConfigError(
+            f"the handler is called as handler({', '.join(names)}){because}, and "
+            f"{getattr(handler, '__qualname__', type(handler).__qualname__)} takes other arguments"
         )

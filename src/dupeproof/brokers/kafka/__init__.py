@@ -13,7 +13,7 @@ from dupeproof.brokers.kafka._sync.publisher import KafkaPublisher
 from dupeproof.brokers.kafka._sync.source import KafkaSource
 from dupeproof.brokers.kafka.driver import Config
 from dupeproof.brokers.kafka.transforming import Transformer, transform
-from dupeproof.brokers.options import ConsumeOptions
+from dupeproof.brokers.options import ConsumeOptions, check_place
 
 __all__ = ["AsyncKafkaPublisher", "KafkaPublisher", "Transformer", "consume", "consumer", "transform"]
 
@@ -36,6 +36,7 @@ def consumer(
     partition cannot write any more. A message that fails holds up its partition until it succeeds or is put aside, into
     the topic `<queue>.dead`. `config` are settings of librdkafka, which win over ours.
     """
+    check_place(url, queue)
     return make_consumer(
         lambda: KafkaSource(
             url, queue, group_of(group, inbox, once), create=create, config=config or {}, inbox=inbox

@@ -75,6 +75,8 @@ def meaning(error: Any, topic: str = "") -> DupeproofError:
     code = error.code()
     if code in _NO_TOPIC:
         return ConfigError(f"there is no topic {topic!r}; create it first, or consume with create=True")
+    if code == kafka.KafkaError.TOPIC_EXCEPTION:
+        return ConfigError(f"Kafka can have no topic {topic[:40]!r}: {error.str()[:200]}")
     if code in _LOGIN:
         return ConfigError(
             f"Kafka refused access: {error.str()[:200]}; check user, password and permissions in config="

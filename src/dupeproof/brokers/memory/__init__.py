@@ -9,7 +9,7 @@ from dupeproof.brokers.memory._async.source import AsyncMemorySource
 from dupeproof.brokers.memory._sync.publisher import MemoryPublisher
 from dupeproof.brokers.memory._sync.source import MemorySource
 from dupeproof.brokers.memory.broker import broker_of
-from dupeproof.brokers.options import ConsumeOptions
+from dupeproof.brokers.options import ConsumeOptions, check_place
 
 __all__ = ["AsyncMemoryPublisher", "MemoryPublisher", "broker_of", "consume", "consumer"]
 
@@ -26,6 +26,7 @@ def consumer(
     **options: Unpack[ConsumeOptions],
 ) -> AnyConsumer:
     """A consumer to `run` and `stop`. With `delays=False` as a broker that keeps messages in order while one is retried."""
+    check_place(url, queue)
     broker = broker_of(url)
     return make_consumer(
         lambda: MemorySource(broker, queue, create=create, delays=delays),

@@ -11,7 +11,7 @@ from dupeproof.brokers.nats._async.publisher import AsyncNatsPublisher
 from dupeproof.brokers.nats._async.source import AsyncNatsSource
 from dupeproof.brokers.nats._sync.publisher import NatsPublisher
 from dupeproof.brokers.nats._sync.source import NatsSource
-from dupeproof.brokers.options import ConsumeOptions
+from dupeproof.brokers.options import ConsumeOptions, check_place
 from dupeproof.core.durations import Duration, milliseconds
 
 __all__ = ["AsyncNatsPublisher", "NatsPublisher", "consume", "consumer"]
@@ -34,6 +34,7 @@ def consumer(
     A message whose consumer gave no sign of life for `ack_wait` comes again. What is put aside goes to the subject
     `<queue>.dead`, in a stream of its own.
     """
+    check_place(url, queue)
     seconds = milliseconds(ack_wait, name="ack_wait") / 1_000
     return make_consumer(
         lambda: NatsSource(url, queue, group_of(group, inbox, once), create=create, ack_wait=seconds),

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from dupeproof.brokers.base import Handler
 from dupeproof.brokers.consuming import AnyConsumer, make_consumer
-from dupeproof.brokers.options import ConsumeOptions
+from dupeproof.brokers.options import ConsumeOptions, check_place, whole
 from dupeproof.brokers.rabbitmq._async.publisher import AsyncRabbitPublisher
 from dupeproof.brokers.rabbitmq._async.source import AsyncRabbitSource
 from dupeproof.brokers.rabbitmq._sync.publisher import RabbitPublisher
@@ -33,6 +33,9 @@ def consumer(
     `create` makes the queue, durable, if it is not there. What is put aside goes to `dead`, which is `<queue>.dead` unless
     given. `prefetch` is how many messages the broker hands out ahead; enough to keep all handlers at work unless given.
     """
+    check_place(url, queue)
+    if prefetch is not None:
+        prefetch = whole(prefetch, "prefetch", 65_535)
     return make_consumer(
         lambda: RabbitSource(url, queue, create=create, dead=dead, prefetch=prefetch),
         lambda: AsyncRabbitSource(url, queue, create=create, dead=dead, prefetch=prefetch),

@@ -9,8 +9,10 @@ BLOCKED = "the broker takes no messages now, because its memory or disk is nearl
 
 
 def check_url(url: str) -> str:
-    if url.partition("://")[0] not in ("amqp", "amqps"):
-        raise ConfigError(f"{redact(url)!r} is not an address of RabbitMQ; write amqp://user:password@host/")
+    if str(url).partition("://")[0] not in ("amqp", "amqps"):
+        raise ConfigError(
+            f"{redact(str(url))!r} is not an address of RabbitMQ; write amqp://user:password@host/"
+        )
     return url
 
 

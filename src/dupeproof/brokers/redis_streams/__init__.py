@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from dupeproof.brokers.base import Handler
 from dupeproof.brokers.consuming import AnyConsumer, group_of, make_consumer
-from dupeproof.brokers.options import ConsumeOptions
+from dupeproof.brokers.options import ConsumeOptions, check_place
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.errors import ConfigError
 
@@ -41,6 +41,7 @@ def consumer(
     An entry whose consumer gave no sign of life for `takeover` goes to another of the group; a retry waits no longer
     than that either. What is put aside is added to `<queue>.dead`.
     """
+    check_place(url, queue)
     seconds = milliseconds(takeover, name="takeover") / 1_000
     return make_consumer(
         lambda: RedisStreamSource(url, queue, group_of(group, inbox, once), create=create, takeover=seconds),

@@ -23,9 +23,9 @@ _SCHEMES = ("redis", "rediss", "unix")
 
 
 def check_url(url: str) -> str:
-    if url.partition("://")[0] not in _SCHEMES:
+    if str(url).partition("://")[0] not in _SCHEMES:
         raise ConfigError(
-            f"{redact(url)!r} is not where a stream can be; write redis://host:6379/0 (a single server, or the master)"
+            f"{redact(str(url))!r} is not where a stream can be; write redis://host:6379/0 (a single server, or the master)"
         )
     return url
 

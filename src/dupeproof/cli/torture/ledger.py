@@ -34,6 +34,7 @@ _OUT_OF_ORDER = "SELECT id FROM torture_effects WHERE before > id"
 
 
 class Audit(Struct, frozen=True):
+    effects: int
     lost: list[str]
     doubled: dict[str, int]
     """Effects of those that had more than one."""
@@ -85,6 +86,7 @@ class Ledger:
 def audit(published: set[str], counts: dict[str, int], out_of_order: list[str]) -> Audit:
     effects = Counter(counts)
     return Audit(
+        effects=effects.total(),
         lost=sorted(ident for ident in published if not effects[ident]),
         doubled={ident: number for ident, number in sorted(effects.items()) if number > 1},
         out_of_order=sorted(out_of_order),

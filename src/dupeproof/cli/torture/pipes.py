@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 from zlib import crc32
 
-from dupeproof.brokers.base import Ack, Delivery, Features, Message, Settled
+from dupeproof.brokers.base import Ack, Dead, Delivery, Features, Message, Settled
 from dupeproof.cli.torture.link import Link
 from dupeproof.outbox.messages import Message as Outgoing
 
@@ -88,6 +88,10 @@ class PipeBroker:
             )
         return [None] * len(messages)
 
+    @property
+    def is_empty(self) -> bool:
+        return all(pipe.is_empty for pipe in self.pipes)
+
     def close(self) -> None:
         """The consumers are ended by those who started them."""
 
@@ -108,7 +112,8 @@ class PipeSource:
         return [_delivery(word) for word in self._link.heard(most, seconds)]
 
     def settle(self, settled: Sequence[Settled]) -> None:
-        numbers = [delivery.receipt for delivery, verdict in settled if isinstance(verdict, Ack)]
+        """What is put aside stays there: the handler has had its tries."""
+        numbers = [delivery.receipt for delivery, verdict in settled if isinstance(verdict, Ack | Dead)]
         self._link.say({"acknowledged": numbers})
 
     def keep(self, deliveries: Sequence[Delivery]) -> None:

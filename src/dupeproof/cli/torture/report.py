@@ -32,13 +32,15 @@ def pairs(outcome: Outcome) -> dict[str, object]:
         "published": f"{outcome.published:,}, {outcome.published - outcome.request.messages:,} of them twice",
         "sent again, not confirmed": outcome.sent_again,
         **inflicted,
-        "duplicates delivered and removed": f"{outcome.tally.get('duplicates', 0):,} or more",
+        "duplicates delivered and removed": f"{outcome.removed:,} or more",
         "lost": len(found.lost),
         "doubled": len(found.doubled),
         "out of order": len(found.out_of_order)
         if outcome.order_checked
         else "not promised here, not checked",
     }
+    if outcome.tally.get("dead"):
+        shown["put aside, because their handler failed"] = outcome.tally["dead"]
     if found.strangers:
         shown["of messages nobody published"] = len(found.strangers)
     if outcome.own_deaths:
@@ -69,6 +71,8 @@ def violations(outcome: Outcome) -> list[str]:
         lines.append(f"{outcome.own_deaths:,} times a consumer ended by itself")
     if outcome.gave_up:
         lines.append("it came to a stop: no effect for a long time, although there was work")
+    if found.lost and outcome.last_words:
+        lines.append(f"the last that the consumers said: {' · '.join(outcome.last_words)}")
     if lines:
         lines.append(f"again with the same faults in the same places: {command(outcome.request)}")
     return lines
@@ -97,7 +101,7 @@ def facts(outcome: Outcome) -> dict[str, Any]:
         "lost": len(outcome.audit.lost),
         "doubled": len(outcome.audit.doubled),
         "out_of_order": len(outcome.audit.out_of_order) if outcome.order_checked else None,
-        "duplicates_removed": outcome.tally.get("duplicates", 0),
+        "duplicates_removed": outcome.removed,
         "reproduce": command(outcome.request),
         **plain,
     }

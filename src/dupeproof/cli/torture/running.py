@@ -8,12 +8,16 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from dupeproof.brokers.base import UNGUARDED
+from dupeproof.brokers.options import check_guard
 from dupeproof.cli.torture.faults import Course, Fault, Planned, course
 from dupeproof.cli.torture.ledger import Audit, Ledger, audit
 from dupeproof.cli.torture.stage import Stage
 from dupeproof.cli.torture.worker import load
 from dupeproof.cli.torture.workers import Worker
+from dupeproof.core.callables import is_async, takes
 from dupeproof.errors import ConfigError
+from dupeproof.outbox.failures import described
 from dupeproof.outbox.messages import Message
 
 CONSUMERS = 2
@@ -61,6 +65,18 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Without all effects, and without any progress."""
     own_deaths: int
     """Consumers that ended although nobody killed them."""
+    last_words: list[str]
+    """Of each consumer whose log has any; why a handler failed stands there."""
+
+    @property
+    def removed(self) -> int:
+        """Deliveries without an effect, because there was one before; at least so many."""
+        if self.request.handler is None:
+            return self.tally.get("duplicates", 0)
+        calls = self.tally.get("done", 0)
+        if self.is_exact:  # then all that was published was delivered
+            calls = max(calls, self.published)
+        return max(0, calls - self.audit.effects - len(self.audit.lost))
 
     @property
     def died_of_ours(self) -> bool:
@@ -93,8 +109,10 @@ def _counter(request: Request) -> Callable[[], dict[str, int]] | None:
         raise ConfigError("--handler and --check go together: what is called, and what counts its effects")
     if request.handler is None or request.check is None:
         return None
-    load(request.handler, "--handler")
+    check_guard(load(request.handler, "--handler"), None, UNGUARDED)
     counted = load(request.check, "--check")
+    if is_async(counted) or not takes(counted, 0):
+        raise ConfigError(f"--check: {request.check} must be a plain function without arguments")
 
     def count() -> dict[str, int]:
         found = counted()
@@ -166,7 +184,7 @@ class _Run:
                     "the database has effects of an earlier run; empty its tables torture_effects and torture_keys, "
                     "or give another --database"
                 )
-        elif any(number and ident in self._course.keys for ident, number in self._count().items()):
+        elif any(number and ident in self._course.keys for ident, number in self._counts().items()):
             raise ConfigError("there are effects of an earlier run already; empty what --check counts")
 
     def _wait_ready(self) -> None:
@@ -232,10 +250,10 @@ class _Run:
             if not faults and self._published.is_set():
                 is_all = self._now.effects >= self._request.messages
                 quiet = time.monotonic() - max(worker.last_word for worker in self._workers)
-                if is_all and quiet > self._stage.quiet:
-                    return False
-                if not is_all and min(quiet, now - last_progress) > self._stage.redelivers_within:
-                    return False  # nothing is left to deliver: the audit tells what is missing
+                if not is_all:
+                    quiet = min(quiet, now - last_progress)
+                if self._stage.is_through(quiet, is_all=is_all):
+                    return False  # the audit tells what is missing
             if now - last_progress > _PATIENCE_SECONDS:
                 return True
             time.sleep(_TURN_SECONDS)
@@ -294,13 +312,22 @@ class _Run:
             self._now.doing = f"the effects cannot be counted now ({type(exc).__name__})"
             return self._now.effects
 
+    def _counts(self) -> dict[str, int]:
+        if self._count is None:
+            return self._ledger.counts()
+        try:
+            return self._count()
+        except ConfigError:
+            raise
+        except Exception as exc:
+            raise ConfigError(f"--check: {self._request.check} failed: {described(exc)}") from exc
+
     def _tally(self) -> Counter[str]:
         return sum((worker.tally for worker in self._workers), Counter[str]())
 
     def _outcome(self, *, gave_up: bool) -> Outcome:
         if self._recovering is not None:
             self._note(None)
-        counts = self._ledger.counts() if self._count is None else self._count()
         order_checked = self._count is None and self._stage.keeps_order
         disorder = self._ledger.out_of_order() if order_checked else []
         return Outcome(
@@ -310,9 +337,10 @@ class _Run:
             sent_again=self._sent_again,
             faults=self._happened,
             tally=dict(self._tally()),
-            audit=audit(set(self._course.keys), counts, disorder),
+            audit=audit(set(self._course.keys), self._counts(), disorder),
             order_checked=order_checked,
             seconds=time.monotonic() - self._began,
             gave_up=gave_up,
             own_deaths=sum(worker.own_deaths for worker in self._workers),
+            last_words=[said for worker in self._workers if (said := worker.said(lines=1))],
         )

@@ -1,6 +1,5 @@
 """What the torture happens on: a broker and a database, our own or given."""
 
-import contextlib
 import logging
 import tempfile
 import time
@@ -23,7 +22,6 @@ from dupeproof.stores import open_store
 from dupeproof.testing import servers
 
 _PUBLISH_SECONDS = 180.0
-_FROM_PIPES = 4.0
 
 
 class Kind(Struct, frozen=True):
@@ -45,10 +43,8 @@ def _single_active(url: str, queue: str) -> None:
     """One consumer at a time gets messages, the others stand by: so RabbitMQ keeps their order."""
     from dupeproof.brokers.rabbitmq._sync.driver import parameters, pika, translated  # noqa: PLC0415 - an extra
 
-    with translated(url):
-        connection = pika.BlockingConnection(parameters(url))
+    with translated(url), closing(pika.BlockingConnection(parameters(url))) as connection:
         connection.channel().queue_declare(queue, durable=True, arguments={"x-single-active-consumer": True})
-        connection.close()
 
 
 KINDS = {
@@ -94,6 +90,7 @@ KINDS = {
         quiet=5.0,
     ),
 }
+PIPE_OPTIONS = {"backoff": "200ms", "max_backoff": "1s", "batch": 20}
 BROKERS = ("memory", *KINDS)
 
 
@@ -126,19 +123,23 @@ class Stage:
         self._servers: dict[str, servers.Server] = {}
         self._stack = ExitStack()
         self._publisher: Any = self.pipes
+        self._was_there = False
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dupeproof-torture-")))
             stack.enter_context(_logged(self.folder / "publisher.log"))
             if self.kind is not None:
+                module = import_module(
+                    self.kind.module
+                )  # what is not installed is told before a server is started
                 if self._url is None:
                     self._url = self._start(stack, "broker", self.kind.server()).url
                 if self._database is None:
                     self._database = self._start(stack, "database", servers.Postgres()).url
                 if self.kind.declare is not None:
                     self.kind.declare(self._url, self.queue)
-                self._publisher = getattr(import_module(self.kind.module), self.kind.publisher)(self._url)
+                self._publisher = getattr(module, self.kind.publisher)(self._url)
                 stack.callback(self._publisher.close)
             elif self._database is None:
                 self._database = f"sqlite:///{self.folder}/torture.db"
@@ -164,13 +165,12 @@ class Stage:
     def keeps_order(self) -> bool:
         return self.kind is None or self.kind.keeps_order
 
-    @property
-    def quiet(self) -> float:
-        return _FROM_PIPES if self.kind is None else self.kind.quiet
-
-    @property
-    def redelivers_within(self) -> float:
-        return _FROM_PIPES if self.kind is None else self.kind.redelivers_within
+    def is_through(self, quiet: float, *, is_all: bool) -> bool:
+        """Whether nothing comes any more. Our own pipes know; of a broker it is told by so many seconds without a word."""
+        if self.pipes is not None:
+            return self.pipes.is_empty
+        assert self.kind is not None
+        return quiet > (self.kind.quiet if is_all else self.kind.redelivers_within)
 
     def owns(self, role: str) -> bool:
         """Whether it may be killed: only what was started here."""
@@ -184,21 +184,26 @@ class Stage:
 
     def config(self, handler: str | None) -> Config:
         if self.kind is None:
-            return Config(None, "", self.queue, self.database, handler, {"backoff": "200ms", "batch": 20})
+            return Config(None, "", self.queue, self.database, handler, PIPE_OPTIONS)
         return Config(
             self.kind.module, self._url or "", self.queue, self.database, handler, self.kind.options
         )
 
     def publish(self, messages: Sequence[Message]) -> int:
-        """Until every one is confirmed; how many were sent again for want of a confirm."""
+        """Until every one is confirmed; how many were sent again for want of a confirm.
+
+        A broker that is away comes back, if it was ever there.
+        """
         left, again = list(messages), 0
         give_up = time.monotonic() + _PUBLISH_SECONDS
         while left:
             try:
                 results = self._publisher.publish(left)
             except BrokerUnavailable:
-                results = [None] * 0
-            if results:
+                if not self._was_there:
+                    raise
+            else:
+                self._was_there = True
                 left = [each for each, result in zip(left, results, strict=True) if result is not None]
             if left:
                 again += len(left)
@@ -206,7 +211,3 @@ class Stage:
                     raise ConfigError(f"the broker did not take messages for {_PUBLISH_SECONDS:.0f} s")
                 time.sleep(0.1)
         return again
-
-    def close_publisher(self) -> None:
-        with contextlib.suppress(BrokerUnavailable):
-            self._publisher.close()

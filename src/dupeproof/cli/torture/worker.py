@@ -21,6 +21,7 @@ from dupeproof.cli.torture.ledger import Ledger
 from dupeproof.cli.torture.link import Link
 from dupeproof.cli.torture.pipes import AsyncPipeSource, PipeSource
 from dupeproof.errors import ConfigError
+from dupeproof.outbox.failures import described
 
 CONFIG = "DUPEPROOF_TORTURE_WORKER"
 """The environment variable that holds what a worker is to do; it has URLs in it."""
@@ -48,13 +49,13 @@ def load(name: str, what: str) -> Any:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found = getattr(import_module(module), function)
-    except ModuleNotFoundError as exc:
-        if exc.name is None or not module.startswith(exc.name):
-            raise
-        raise ConfigError(f"{what}: there is no module {module} in {here}") from exc
-    except AttributeError as exc:
-        raise ConfigError(f"{what}: {module} has no {function}") from exc
+        found = getattr(import_module(module), function, None)
+    except Exception as exc:
+        if isinstance(exc, ModuleNotFoundError) and f"{module}.".startswith(f"{exc.name}."):
+            raise ConfigError(f"{what}: there is no module {module} in {here}") from exc
+        raise ConfigError(f"{what}: {module} cannot be imported: {described(exc)}") from exc
+    if found is None:
+        raise ConfigError(f"{what}: {module} has no {function}")
     if not callable(found):
         raise ConfigError(f"{what}: {name} is not a function")
     return found
@@ -69,6 +70,7 @@ def main(text: str) -> None:
         asyncio.run(consumer.run())
     else:
         consumer.run()
+    link.say({"tally": to_builtins(consumer.tally)})
 
 
 def _consumer(config: Config, link: Link) -> AnyConsumer:

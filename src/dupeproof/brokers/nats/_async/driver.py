@@ -2,9 +2,9 @@
 """nats-py: how to connect, and what its errors mean."""
 
 import asyncio
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from dupeproof.brokers.errors import BrokerUnavailable
 from dupeproof.errors import ConfigError
@@ -19,23 +19,34 @@ except ModuleNotFoundError as exc:
         'nats:// needs nats-py, which is not installed; run: pip install "dupeproof[nats]"'
     ) from exc
 
-__all__ = ["TIMEOUT", "check_url", "connect", "streams", "theirs", "translated"]
+__all__ = ["TIMEOUT", "Client", "check_url", "connect", "streams", "theirs", "translated"]
 TIMEOUT = 5.0
 
 
 def check_url(url: str) -> str:
-    if url.partition("://")[0] not in ("nats", "tls", "ws", "wss"):
-        raise ConfigError(f"{redact(url)!r} is not an address of NATS; write nats://user:password@host:4222")
+    if str(url).partition("://")[0] not in ("nats", "tls", "ws", "wss"):
+        raise ConfigError(
+            f"{redact(str(url))!r} is not an address of NATS; write nats://user:password@host:4222"
+        )
     return url
 
 
-async def _quiet(_: Exception) -> None:
-    """Errors are told to the caller; by default the driver logs them with their traceback."""
+class Client(nats.Client):
+    """Knows what it was not permitted to do. The server says so by the way, and leaves the request without an answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refusals: deque[str] = deque(maxlen=1_000)
+
+    async def note(self, exc: Exception) -> None:
+        """In place of the driver's own, which logs every error with its traceback."""
+        if "permissions violation" in str(exc).lower():
+            self.refusals.append(str(exc).removeprefix("nats: "))
 
 
-async def connect(url: str) -> Any:
+async def connect(url: str) -> Client:
     """Comes back by itself never: what to do with the messages in hand is the runner's matter."""
-    client = nats.Client()
+    client = Client()
     try:
         async with asyncio.timeout(TIMEOUT):
             await client.connect(
@@ -44,7 +55,7 @@ async def connect(url: str) -> Any:
                 max_reconnect_attempts=1,
                 reconnect_time_wait=0,
                 connect_timeout=round(TIMEOUT),
-                error_cb=_quiet,
+                error_cb=client.note,
             )
     except BaseException:
         await client.close()
@@ -53,7 +64,10 @@ async def connect(url: str) -> Any:
 
 
 @contextmanager
-def translated(url: str, subject: str = "") -> Iterator[None]:
+def translated(
+    url: str, subject: str = "", client: Callable[[], Client | None] = lambda: None
+) -> Iterator[None]:
+    """`client` is asked when something has gone wrong; there may be none before."""
     try:
         yield
     except (theirs.AuthorizationError, theirs.InvalidUserCredentialsError) as exc:
@@ -69,6 +83,12 @@ def translated(url: str, subject: str = "") -> Iterator[None]:
     except (theirs.Error, OSError, TimeoutError) as exc:
         if "authorization" in str(exc).lower():
             raise _login(url) from exc
+        found = client()
+        if found is not None and found.refusals:
+            raise ConfigError(
+                f"NATS does not let the user of {redact(url)} do what is needed: {found.refusals[-1][:300]} "
+                "(which its client tells in lower case); permit it"
+            ) from exc
         raise BrokerUnavailable(f"NATS at {redact(url)} cannot be reached, or does not answer") from exc
 
 

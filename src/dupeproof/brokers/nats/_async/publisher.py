@@ -25,13 +25,13 @@ class AsyncNatsPublisher(AsyncBrokerPublisher):
         self._client: Any = None
 
     async def _open(self) -> None:
-        with translated(self._url):
+        with translated(self._url, client=lambda: self._client):
             self._client = await connect(self._url)
             self._streams = self._client.jetstream(timeout=self._seconds)
 
     async def _send(self, messages: Sequence[Message]) -> Sequence[Result]:
         results: list[Result] = []
-        with translated(self._url):
+        with translated(self._url, client=lambda: self._client):
             for start in range(0, len(messages), _AT_ONCE):
                 results += await asyncio.gather(*map(self._publish, messages[start : start + _AT_ONCE]))
         return results
@@ -48,11 +48,19 @@ class AsyncNatsPublisher(AsyncBrokerPublisher):
             return NotPublished(f"NATS cannot take a message for {message.topic!r}: {exc}", reason="unfit")
         except streams.ServiceUnavailableError:
             raise
+        except TimeoutError:
+            if not self._is_refused(message.topic):
+                raise
+            text = f"this user may not publish to the subject {message.topic!r}; give it the right"
+            return NotPublished(text, reason="refused")
         except streams.APIError as exc:
             full = "maximum" in str(exc.description)
             text = f"the stream of {message.topic!r} refused a message: {exc.description}"
             return NotPublished(text, reason="full" if full else "refused")
         return None
+
+    def _is_refused(self, topic: str) -> bool:
+        return any(f'publish to "{topic.lower()}"' in each.lower() for each in self._client.refusals)
 
     async def _close(self) -> None:
         client, self._client = self._client, None

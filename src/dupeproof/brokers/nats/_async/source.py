@@ -37,7 +37,7 @@ class AsyncNatsSource:
         self._client: Any = None
 
     async def open(self, most: int) -> None:  # noqa: ARG002 - nothing is sent ahead
-        with translated(self._url, self.name):
+        with translated(self._url, self.name, lambda: self._client):
             self._client = await connect(self._url)
             self._streams = self._client.jetstream(timeout=TIMEOUT)
             stream = await self._stream(self.name, create=self._create)
@@ -76,7 +76,7 @@ class AsyncNatsSource:
         return name
 
     async def poll(self, most: int, seconds: float) -> list[Delivery]:
-        with translated(self._url, self.name):
+        with translated(self._url, self.name, lambda: self._client):
             if not self._client.is_connected:
                 raise BrokerUnavailable("NATS closed the connection")
             if most == 0:
@@ -96,7 +96,7 @@ class AsyncNatsSource:
         return wire.received(message, (self._client, message, uncounted), uncounted)
 
     async def settle(self, settled: Sequence[Settled]) -> None:
-        with translated(self._url, self.name):
+        with translated(self._url, self.name, lambda: self._client):
             await self._ack([each for each, verdict in settled if isinstance(verdict, Ack)])
             untried = [
                 each for each, verdict in settled if isinstance(verdict, Retry) and not verdict.counted
@@ -126,7 +126,7 @@ class AsyncNatsSource:
             raise NotPublished(text, reason="unfit") from exc
 
     async def keep(self, deliveries: Sequence[Delivery]) -> None:
-        with translated(self._url, self.name):
+        with translated(self._url, self.name, lambda: self._client):
             for each in deliveries:
                 await each.receipt[1].in_progress()
 

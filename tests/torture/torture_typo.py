@@ -1,0 +1,3 @@
+"""A handler whose module cannot be imported."""
+
+raise LookupError("no such setting")
