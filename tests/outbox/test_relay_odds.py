@@ -203,3 +203,8 @@ def test_a_forked_child_has_a_lock_of_its_own_on_mariadb(mariadb_url):
 )
 def test_secrets_are_not_kept(text):
     assert "hunter2" not in described(ValueError(text))
+
+
+def test_what_is_wrong_with_a_password_is_told():
+    refusal = 'FATAL: password authentication failed for user "app"'
+    assert described(ValueError(refusal)) == f"ValueError: {refusal}"

@@ -7,7 +7,7 @@ from dupeproof.stores.urls import redact
 _URL = re.compile(r"[\w+.-]+://\S+")
 _SECRET = re.compile(
     r"(?i)\b(\w*(?:password|passwd|pwd|secret|token|api[_-]?key|authorization|signature|sig)\w*)(\s+is\s+|['\"]?\s*[:=]\s*|\s+)"
-    r"(?:(?:bearer|basic)\s+)?(?:\"[^\"]*\"|'[^']*'|\S+)"
+    r"(?!authentication failed)(?:(?:bearer|basic)\s+)?(?:\"[^\"]*\"|'[^']*'|\S+)"
     r"|\b(bearer|basic)(\s+)\S{8,}"
 )
 _LONGEST = 500

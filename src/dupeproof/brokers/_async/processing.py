@@ -186,7 +186,7 @@ class AsyncProcessor:
         except Exception as exc:
             if not not_now(exc) or (isinstance(exc, StoreUnavailable) and exc.refused):
                 raise
-            logger.warning("The database is down, messages wait until it is back: %s", described(exc))
+            logger.warning("The database cannot be used, messages wait until it can: %s", described(exc))
 
     async def process(self, chunk: Sequence[Delivery]) -> Outcome:
         verdicts: list[Verdict | None] = [self._refused(each) for each in chunk]
