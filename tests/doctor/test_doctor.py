@@ -212,6 +212,16 @@ def test_a_long_transaction_of_another_database_is_no_matter(
         assert codes(postgres_in_order) == {}
 
 
+def test_sessions_that_could_not_be_looked_at_are_told(own_postgres):
+    server = own_postgres(settings={"lock_timeout": "5s"})
+    url = server.create_role("app", password="apppassword")
+    with psycopg.connect(server.url) as other:
+        other.execute("SELECT 1")
+        assert codes(url).get("unseen-sessions") is Severity.NOTE
+        server.sql("GRANT pg_read_all_stats TO app")
+        assert "unseen-sessions" not in codes(url)
+
+
 def test_a_transaction_that_was_prepared_and_forgotten_is_found(own_postgres, monkeypatch):
     monkeypatch.setattr(postgres, "_LONG_TRANSACTION", 0.3)
     server = own_postgres(settings={"max_prepared_transactions": "2", "lock_timeout": "5s"})

@@ -38,6 +38,10 @@ _LONGEST = """
     ) AS open
 """
 """Those that read with a snapshot, those that have written, and those that were prepared: each holds back cleaning."""
+_UNSEEN = """
+    SELECT count(*) AS sessions FROM pg_stat_activity
+    WHERE datname = current_database() AND query = '<insufficient privilege>'
+"""
 _VERSIONS = "SELECT version FROM dupeproof_migrations"
 _MISSING = "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NULL"
 _TABLES = """
@@ -80,6 +84,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     bloated: dict[str, tuple[int, int]]
     """Live and dead rows of tables with more dead than live ones."""
     longest_transaction: float
+    unseen: int
+    """Sessions of others, of which this user is told nothing."""
     expired: int
     oldest_expired: float | None
     backlog: int
@@ -199,6 +205,13 @@ def _judge_sessions(facts: Facts) -> Iterator[Finding]:
             "find it in pg_stat_activity (xact_start, backend_xmin, backend_xid) or pg_prepared_xacts, end it, and set "
             "idle_in_transaction_session_timeout",
         )
+    if facts.unseen:
+        yield note(
+            "unseen-sessions",
+            f"{facts.unseen} sessions of other users could not be looked at",
+            "a transaction that holds back cleaning may be among them",
+            "GRANT pg_read_all_stats to this user, or run the doctor as one who has it",
+        )
     if facts.lock_timeout == "0":
         yield note(
             "lock-timeout",
@@ -238,6 +251,7 @@ def _has_transactions(wanted: Target) -> bool:
 def _facts(connection: Connection, *, transactions: bool) -> Facts:
     [settings] = connection.execute(_SETTINGS).fetchall()
     [longest] = connection.execute(_LONGEST).fetchall()
+    [unseen] = connection.execute(_UNSEEN).fetchall()
     tables = connection.execute(_TABLES).fetchall()
     schema = [row["version"] for row in _optional(connection, _VERSIONS)] or None
     made = [name for each in migrations() if each.version in (schema or ()) for name in each.tables]
@@ -260,6 +274,7 @@ def _facts(connection: Connection, *, transactions: bool) -> Facts:
             if row["dead"] > max(_BLOATED_FROM_ROWS, row["live"])
         },
         longest_transaction=longest["seconds"],
+        unseen=unseen["sessions"],
         expired=expired["rows"],
         oldest_expired=expired["oldest"],
         backlog=outbox["backlog"],
