@@ -56,6 +56,12 @@ def test_a_table_has_the_options_of_its_command(dupeproof):
     assert dupeproof("plan", "--result-size", "9", "--json").json["demand"]["result"] == 9
 
 
+def test_json_that_was_asked_for_in_the_file_is_for_errors_too(dupeproof):
+    write("[show]\njson = true\n")
+    assert "error" in dupeproof("show", "sqlite:///nowhere.db", "k-1").json
+    assert dupeproof("stats", "sqlite:///nowhere.db").out == ""
+
+
 @pytest.mark.parametrize("way", ["flag", "environment"])
 def test_another_file_can_be_named(dupeproof, monkeypatch, way):
     write('url = "redis://nowhere"')

@@ -143,6 +143,7 @@ _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command line; the exit code. Errors are one line, without a traceback and without a password."""
+    settings.json_wanted.set("--json" in arguments)
     try:
         code = app(args=list(arguments), prog_name="dupeproof", standalone_mode=False)
     except NotFound as exc:
@@ -164,5 +165,5 @@ def run(arguments: Sequence[str]) -> int:
         )
     else:
         return code if isinstance(code, int) else 0
-    complain(without_secrets(text) or "See dupeproof --help", as_json="--json" in arguments)
+    complain(without_secrets(text) or "See dupeproof --help", as_json=settings.json_wanted.get())
     return code

@@ -32,6 +32,7 @@ class Settings(Struct, frozen=True):
 
 
 current: ContextVar[Settings] = ContextVar("settings", default=Settings())  # noqa: B039 - frozen
+json_wanted: ContextVar[bool] = ContextVar("json_wanted", default=False)
 
 
 def read(path: Path | None, group: Any) -> Settings:

@@ -44,7 +44,17 @@ Namespace = Annotated[
     ),
 ]
 UNKNOWN = "nothing is known of this key in namespace {}; of a decorated function give the whole key, as its key_for does"
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+
+
+def _for_errors_too(wanted: bool) -> bool:
+    """Whether it was typed or stands in the file."""
+    settings.json_wanted.set(wanted)
+    return wanted
+
+
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON for other programs.", callback=_for_errors_too)
+]
 
 
 def chosen(url: str | None) -> str:
