@@ -14,6 +14,7 @@ from dupeproof.cli.bench.running import Request, total
 from dupeproof.cli.bench.scaling import GROWING
 from dupeproof.cli.bench.weighing import LAYOUTS
 from dupeproof.cli.commands.bench import conclude
+from dupeproof.testing.servers import Redis, ServerFailed
 
 ABSENT = ("this version of dupeproof has no", "is not installed", "too few to weigh")
 
@@ -116,11 +117,15 @@ def test_a_given_postgres_has_the_databases_of_before(postgres_url, monkeypatch)
     assert databases() == before
 
 
-def test_a_server_that_is_not_there_is_in_the_table_with_the_reason():
-    report = run_tiny("redis", given={"redis": "redis://:secret@127.0.0.1:1/0"})
+def test_a_server_that_does_not_start_is_in_the_table_with_the_reason(monkeypatch):
+    def fails(_):
+        raise ServerFailed("redis://:secret@127.0.0.1:1/0 does not answer")
+
+    monkeypatch.setattr(Redis, "start", fails)
+    report = run_tiny("redis")
     reasons = {row.reason for row in report.results.rows}
     assert len(reasons) == 1
-    assert "refused" in reasons.pop()
+    assert "does not answer" in reasons.pop()
     assert "secret" not in msgspec.json.encode(report.results).decode()
 
 

@@ -31,7 +31,7 @@ def fill(folder):
         with Once(url, max_attempts=attempts) as once, pytest.raises(ZeroDivisionError):
             once.run(key, lambda: 1 / 0)
     held(url, "held")
-    claimed(url, "running", Terms("default", lease=600_000, window=86_400_000))
+    claimed(url, "running", Terms("default", lease=86_400_000, window=86_400_000))
     with closing(sqlite3.connect(f"{folder}/dedup.db", isolation_level=None)) as connection:
         late(connection)
         dead_message(connection, url)

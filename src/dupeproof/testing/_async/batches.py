@@ -127,10 +127,10 @@ class AsyncMarkCases(AsyncStoreCase):
         self, seen_set: AsyncSeenSet
     ) -> None:
         key = new_key()
-        await mark(seen_set, key, window=2 * SHORT)
+        await mark(seen_set, key, window=4 * SHORT)
         await after(SHORT)
         assert not await mark(seen_set, key, window=HOUR)
-        await after(SHORT)
+        await after(3 * SHORT)
         assert await seen_set.marks([key]) == [None]
         assert await mark(seen_set, key)
 

@@ -196,9 +196,9 @@ class AsyncClaimCases(AsyncStoreCase):
 
     async def test_resolving_replaces_the_owner(self, store: AsyncStore) -> None:
         key = new_key()
-        token = await won(store, key, terms(lease=SHORT, hold=True))
+        token = await won(store, key, terms(lease=3 * SHORT, hold=True))
         assert not await finish(store, key, token, resolver=new_token())
-        await after(SHORT)
+        await after(3 * SHORT)
         assert not await finish(store, key, new_token(), resolver=new_token())
         assert await finish(store, key, token, b"resolved", resolver=new_token())
         assert not await finish(store, key, token, b"late")
@@ -258,18 +258,18 @@ class AsyncClaimCases(AsyncStoreCase):
 
     async def test_the_window_counts_from_completion(self, store: AsyncStore) -> None:
         key = new_key()
-        token = await won(store, key, terms(window=2 * SHORT))
-        await after(SHORT)
-        await finish(store, key, token, window=2 * SHORT)
+        token = await won(store, key, terms(window=4 * SHORT))
+        await after(3 * SHORT)
+        await finish(store, key, token, window=4 * SHORT)
         await after(SHORT)
         assert isinstance(await claim(store, key, new_token()), outcomes.Done)
 
     async def test_replays_do_not_lengthen_the_window(self, store: AsyncStore) -> None:
         key = new_key()
-        await finish(store, key, await won(store, key), window=2 * SHORT)
+        await finish(store, key, await won(store, key), window=4 * SHORT)
         await after(SHORT)
         assert isinstance(await claim(store, key, new_token()), outcomes.Done)
-        await after(SHORT)
+        await after(3 * SHORT)
         assert await claim(store, key, new_token()) == outcomes.Won(1)
 
     async def test_a_record_tells_its_state(self, store: AsyncStore) -> None:

@@ -128,10 +128,10 @@ class MarkCases(StoreCase):
         self, seen_set: SeenSet
     ) -> None:
         key = new_key()
-        mark(seen_set, key, window=2 * SHORT)
+        mark(seen_set, key, window=4 * SHORT)
         after(SHORT)
         assert not mark(seen_set, key, window=HOUR)
-        after(SHORT)
+        after(3 * SHORT)
         assert seen_set.marks([key]) == [None]
         assert mark(seen_set, key)
 

@@ -195,9 +195,9 @@ class ClaimCases(StoreCase):
 
     def test_resolving_replaces_the_owner(self, store: Store) -> None:
         key = new_key()
-        token = won(store, key, terms(lease=SHORT, hold=True))
+        token = won(store, key, terms(lease=3 * SHORT, hold=True))
         assert not finish(store, key, token, resolver=new_token())
-        after(SHORT)
+        after(3 * SHORT)
         assert not finish(store, key, new_token(), resolver=new_token())
         assert finish(store, key, token, b"resolved", resolver=new_token())
         assert not finish(store, key, token, b"late")
@@ -255,18 +255,18 @@ class ClaimCases(StoreCase):
 
     def test_the_window_counts_from_completion(self, store: Store) -> None:
         key = new_key()
-        token = won(store, key, terms(window=2 * SHORT))
-        after(SHORT)
-        finish(store, key, token, window=2 * SHORT)
+        token = won(store, key, terms(window=4 * SHORT))
+        after(3 * SHORT)
+        finish(store, key, token, window=4 * SHORT)
         after(SHORT)
         assert isinstance(claim(store, key, new_token()), outcomes.Done)
 
     def test_replays_do_not_lengthen_the_window(self, store: Store) -> None:
         key = new_key()
-        finish(store, key, won(store, key), window=2 * SHORT)
+        finish(store, key, won(store, key), window=4 * SHORT)
         after(SHORT)
         assert isinstance(claim(store, key, new_token()), outcomes.Done)
-        after(SHORT)
+        after(3 * SHORT)
         assert claim(store, key, new_token()) == outcomes.Won(1)
 
     def test_a_record_tells_its_state(self, store: Store) -> None:
