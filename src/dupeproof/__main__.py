@@ -14,9 +14,8 @@ def main() -> None:
         sys.exit(2)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a terminal that knows ASCII only gets what it can show
+            # A terminal that knows ASCII only gets what it can show.
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 

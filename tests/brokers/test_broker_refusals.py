@@ -10,7 +10,9 @@ from brokers_places import KafkaPlace, NatsPlace, RabbitPlace, message, new_queu
 
 from dupeproof import ConfigError, Once
 from dupeproof.brokers.base import REASON, Reject
+from dupeproof.brokers.errors import BrokerUnavailable
 from dupeproof.brokers.kafka import KafkaPublisher, Transformer
+from dupeproof.brokers.nats import NatsPublisher
 
 QUICK = {"session.timeout.ms": 2_000, "heartbeat.interval.ms": 500}
 
@@ -214,10 +216,28 @@ USERS = """{ users: [
 ] }"""
 
 
+def few_permitted(own_nats):
+    return own_nats(settings={"authorization": USERS})
+
+
+def test_a_nats_that_goes_away_after_a_refusal_is_away_and_not_refused(own_nats):
+    server = few_permitted(own_nats)
+    there = server.url.rpartition("@")[2]
+    for subject in ("open", "closed"):
+        NatsPlace(f"nats://all:all@{there}").declare(subject)
+    with NatsPublisher(f"nats://few:s3cret@{there}", timeout="1s") as publisher:
+        [refused] = publisher.publish([message("closed", "m-1")])
+        assert refused.reason == "refused"
+        server.pause()
+        with pytest.raises(BrokerUnavailable):
+            publisher.publish([message("open", "m-2")])
+        server.resume()
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_a_user_of_nats_may_not_do_is_told(own_nats, monkeypatch, is_async, run, until):
     monkeypatch.setattr("dupeproof.brokers.nats._async.source.TIMEOUT", 1.0)
-    there = own_nats(settings={"authorization": USERS}).url.rpartition("@")[2]
+    there = few_permitted(own_nats).url.rpartition("@")[2]
     place = NatsPlace(f"nats://all:all@{there}")
     place.declare("open")
     place.declare("Closed")

@@ -6,8 +6,7 @@ from typing import Any
 
 def is_async(function: object) -> bool:
     """Whether calling it gives a coroutine; also of an object that can be called."""
-    call = getattr(type(function), "__call__", None)  # noqa: B004 - not whether it can be called, but how
-    return iscoroutinefunction(function) or iscoroutinefunction(call)
+    return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
 
 
 def takes(function: Any, arguments: int) -> bool:

@@ -130,9 +130,8 @@ class Stage:
             self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dupeproof-torture-")))
             stack.enter_context(_logged(self.folder / "publisher.log"))
             if self.kind is not None:
-                module = import_module(
-                    self.kind.module
-                )  # what is not installed is told before a server is started
+                # What is not installed is told before a server is started.
+                module = import_module(self.kind.module)
                 if self._url is None:
                     self._url = self._start(stack, "broker", self.kind.server()).url
                 if self._database is None:

@@ -41,10 +41,8 @@ async def _asyncpg(pool: Any) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def _psycopg(pool: Any) -> AsyncIterator[Any]:
-    async with (
-        pool.connection() as connection,
-        connection.transaction(),
-    ):  # inside which nobody else can commit
+    # Inside a transaction of psycopg's own nobody else can commit.
+    async with pool.connection() as connection, connection.transaction():
         yield connection
 
 

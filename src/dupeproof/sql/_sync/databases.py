@@ -80,7 +80,8 @@ def _factory(factory: Any) -> Iterator[Any]:
 
 @contextmanager
 def _pooled(pool: Any) -> Iterator[Any]:
-    with pool.connection() as connection, connection.transaction():  # inside which nobody else can commit
+    # Inside a transaction of psycopg's own nobody else can commit.
+    with pool.connection() as connection, connection.transaction():
         yield connection
 
 

@@ -43,6 +43,14 @@ class Client(nats.Client):
         if "permissions violation" in str(exc).lower():
             self.refusals.append(str(exc).removeprefix("nats: "))
 
+    def was_refused(self, subject: str) -> bool:
+        """Whether a message for it was. Told once for each: the next one that gets no answer may have been permitted."""
+        for each in self.refusals:
+            if f'publish to "{subject.lower()}"' in each.lower():
+                self.refusals.remove(each)
+                return True
+        return False
+
 
 async def connect(url: str) -> Client:
     """Comes back by itself never: what to do with the messages in hand is the runner's matter."""
@@ -67,7 +75,7 @@ async def connect(url: str) -> Client:
 def translated(
     url: str, subject: str = "", client: Callable[[], Client | None] = lambda: None
 ) -> Iterator[None]:
-    """`client` is asked when something has gone wrong; there may be none before."""
+    """`client` is asked when something has gone wrong; there may be none before. One that is cut off was not refused."""
     try:
         yield
     except (theirs.AuthorizationError, theirs.InvalidUserCredentialsError) as exc:
@@ -84,7 +92,7 @@ def translated(
         if "authorization" in str(exc).lower():
             raise _login(url) from exc
         found = client()
-        if found is not None and found.refusals:
+        if found is not None and found.is_connected and found.refusals:
             raise ConfigError(
                 f"NATS does not let the user of {redact(url)} do what is needed: {found.refusals[-1][:300]} "
                 "(which its client tells in lower case); permit it"

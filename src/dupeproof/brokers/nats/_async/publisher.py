@@ -25,13 +25,13 @@ class AsyncNatsPublisher(AsyncBrokerPublisher):
         self._client: Any = None
 
     async def _open(self) -> None:
-        with translated(self._url, client=lambda: self._client):
+        with translated(self._url):
             self._client = await connect(self._url)
             self._streams = self._client.jetstream(timeout=self._seconds)
 
     async def _send(self, messages: Sequence[Message]) -> Sequence[Result]:
         results: list[Result] = []
-        with translated(self._url, client=lambda: self._client):
+        with translated(self._url):
             for start in range(0, len(messages), _AT_ONCE):
                 results += await asyncio.gather(*map(self._publish, messages[start : start + _AT_ONCE]))
         return results
@@ -49,7 +49,7 @@ class AsyncNatsPublisher(AsyncBrokerPublisher):
         except streams.ServiceUnavailableError:
             raise
         except TimeoutError:
-            if not self._is_refused(message.topic):
+            if not self._client.was_refused(message.topic):
                 raise
             text = f"this user may not publish to the subject {message.topic!r}; give it the right"
             return NotPublished(text, reason="refused")
@@ -58,9 +58,6 @@ class AsyncNatsPublisher(AsyncBrokerPublisher):
             text = f"the stream of {message.topic!r} refused a message: {exc.description}"
             return NotPublished(text, reason="full" if full else "refused")
         return None
-
-    def _is_refused(self, topic: str) -> bool:
-        return any(f'publish to "{topic.lower()}"' in each.lower() for each in self._client.refusals)
 
     async def _close(self) -> None:
         client, self._client = self._client, None
