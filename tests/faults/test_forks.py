@@ -16,12 +16,12 @@ from support.stores import DURABLE, SHARED, on
 def tell(url, tmp_path):
     """Runs one story of fork_main.py: what it says, and how often each key ran."""
 
-    def tell(story):
+    def tell(story, *how):
         ledger = tmp_path / "ledger"
         # Forking amid threads is deprecated by Python 3.12, and done all the same by those who preload an application.
         command = [sys.executable, "-W", "error", "-W", "ignore:.*fork:DeprecationWarning"]
         done = subprocess.run(
-            [*command, str(Path(fork_main.__file__)), story, url, str(ledger)],
+            [*command, str(Path(fork_main.__file__)), story, url, str(ledger), *how],
             stdout=subprocess.PIPE,
             timeout=60,
             check=True,
@@ -32,9 +32,10 @@ def tell(url, tmp_path):
 
 
 @on(*SHARED)
+@pytest.mark.parametrize("how", [[], ["bare"]], ids=["fork", "bare"])
 @pytest.mark.parametrize("story", ["together", "tasks"])
-def test_parent_and_children_run_each_key_once_and_the_parent_keeps_what_it_had(tell, story):
-    said, runs = tell(story)
+def test_parent_and_children_run_each_key_once_and_the_parent_keeps_what_it_had(tell, story, how):
+    said, runs = tell(story, *how)
     assert said == {"fine": True, "replayed": True}
     assert runs == dict.fromkeys([*fork_main.KEYS, "before"], 1)
 
@@ -47,8 +48,9 @@ def test_a_child_born_while_threads_are_in_the_middle_of_calls_works(tell):
 
 
 @on(*DURABLE)
-def test_what_a_child_stores_after_its_parent_closed_is_there_for_everyone(tell):
-    said, runs = tell("orphan")
+@pytest.mark.parametrize("how", [[], ["bare"]], ids=["fork", "bare"])
+def test_what_a_child_stores_after_its_parent_closed_is_there_for_everyone(tell, how):
+    said, runs = tell("orphan", *how)
     assert said == {"fine": True, "replayed": [True, True]}
     assert runs == {"before": 1, "first": 1, "second": 1}
 
@@ -60,6 +62,7 @@ def test_a_child_born_while_the_heartbeat_speaks_works(tell):
 
 
 @on("sqlite")
-def test_a_child_does_not_keep_the_claim_of_its_dead_parent_alive(tell):
-    said, _ = tell("heir")
+@pytest.mark.parametrize("how", [[], ["bare"]], ids=["fork", "bare"])
+def test_a_child_does_not_keep_the_claim_of_its_dead_parent_alive(tell, how):
+    said, _ = tell("heir", *how)
     assert said == {"state": "abandoned"}

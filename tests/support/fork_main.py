@@ -1,12 +1,15 @@
 """The program of a family: a process that uses a guard, forks, and goes on using it together with its children.
 
-    fork_main.py STORY URL LEDGER
+    fork_main.py STORY URL LEDGER [bare]
+
+With `bare` the children are forked as uWSGI does it: in C, so that none of Python's hooks is called.
 
 Every run of a key is a line in the ledger; what is said at the end is one JSON object on stdout.
 """
 
 import asyncio
 import contextlib
+import ctypes
 import faulthandler
 import json
 import os
@@ -28,7 +31,7 @@ def note(key: str) -> str:
 
 
 def fork(work) -> int:
-    pid = os.fork()
+    pid = ctypes.PyDLL(None).fork() if sys.argv[4:] == ["bare"] else os.fork()
     if pid == 0:
         status = 1
         try:

@@ -1,10 +1,10 @@
 """What arrives in this process: counted where it happens, looked at once a second while somebody watches."""
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
 
+from dupeproof import forks
 from dupeproof.console.rates import Rates, Sample, rates
 from dupeproof.core.events import Event, Kind
 from dupeproof.metrics.counting import MOST, Tallies
@@ -16,7 +16,7 @@ _OUTDATED = 15.0
 _UNCOUNTED = (Kind.STORE_CALL, Kind.BACKLOG)
 
 
-class ConsoleListener:
+class ConsoleListener(forks.Locked):
     """Give it to guards, relays and purgers as `events=`, and to the `ConsoleApp` of the same process.
 
     It costs a guard the same as any counting does, one step of the interpreter; nothing runs while nobody looks.
@@ -25,10 +25,10 @@ class ConsoleListener:
     wants_store_calls = False
 
     def __init__(self, *, most_labels: int = MOST, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
         self._tallies = Tallies(most_labels)
         self.count_of = self._tallies.count_of
         self._clock = clock
-        self._lock = threading.Lock()
         self._samples: deque[Sample] = deque(maxlen=_SAMPLES)
 
     def __call__(self, event: Event) -> None:

@@ -1,30 +1,23 @@
 """What the filters inside a process have in common."""
 
-import os
-import threading
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from dupeproof import forks
 from dupeproof.filters.options import Acceptance, OnceOver
 from dupeproof.keys.names import Key, check_key, check_keys
 
 T = TypeVar("T")
 
 
-class LocalFilter(ABC):
+class LocalFilter(forks.Locked, ABC):
     """Remembers ids with a small chance of taking a new one for a known one, and none of the reverse."""
 
     def __init__(self, acceptance: Acceptance) -> None:
+        super().__init__()
         self._acceptance = acceptance
         self._over = OnceOver()
-        self._lock = threading.Lock()
-        _all.add(self)
-
-    def after_fork(self) -> None:
-        """A child finds the lock open, whatever the threads of its parent were doing."""
-        self._lock = threading.Lock()
 
     @abstractmethod
     def _add(self, texts: Sequence[str]) -> list[bool]: ...
@@ -58,14 +51,3 @@ class LocalFilter(ABC):
         chosen = list(items)
         keys: Iterable[Any] = chosen if key is None else map(key, chosen)
         return [item for item, new in zip(chosen, self.add_many(keys), strict=True) if new]
-
-
-_all: "weakref.WeakSet[LocalFilter]" = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for each in list(_all):
-        each.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)

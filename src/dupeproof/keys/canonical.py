@@ -25,7 +25,7 @@ from typing import Any
 
 from dupeproof.errors import KeyInvalid
 from dupeproof.keys.models import Partial, class_name, fields_reader
-from dupeproof.keys.scalars import EXACT, SCALARS, RefusedError, quote, write_str
+from dupeproof.keys.scalars import EXACT, SCALARS, RefusedError, is_uuid_class, quote, write_str, write_uuid
 
 MAX_DEPTH = 100
 
@@ -144,6 +144,8 @@ def _writer_for(kind: Any) -> _Writer:
         return _write_enum
     if fields_reader(kind) is not None:
         return _write_object
+    if is_uuid_class(kind):
+        return write_uuid
     for base in kind.__mro__:
         if base in _WRITERS:
             return _as_base(base, _WRITERS[base])

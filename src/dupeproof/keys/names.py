@@ -7,10 +7,8 @@ from hashlib import blake2b
 from typing import Any, TypeGuard
 from uuid import UUID
 
-import uuid_utils
-
 from dupeproof.errors import ConfigError, KeyInvalid, KeyMissing
-from dupeproof.keys.scalars import EXACT
+from dupeproof.keys.scalars import EXACT, is_uuid_class
 
 Key = str | int | UUID
 MAX_KEY_BYTES = 4096
@@ -106,8 +104,8 @@ def _too_long() -> KeyInvalid:
     return KeyInvalid(f"the key is longer than {MAX_KEY_BYTES} bytes; pass content_id(...) of it instead")
 
 
-def is_uuid(value: object) -> TypeGuard[UUID | uuid_utils.UUID]:
-    return isinstance(value, UUID | uuid_utils.UUID)
+def is_uuid(value: object) -> TypeGuard[UUID]:
+    return is_uuid_class(type(value))
 
 
 def key_digest(namespace: str) -> Callable[[str], bytes]:

@@ -4,9 +4,9 @@ Names stay few: whoever makes a namespace per customer must not fill the memory 
 """
 
 import itertools
-import threading
 from collections import Counter
 
+from dupeproof import forks
 from dupeproof.core.events import Event, Kind
 
 Labels = tuple[str, str, str]
@@ -19,12 +19,12 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Where the buckets of histograms end: what a call to a store takes, how long a message waits, how large a batch is."""
 
 
-class Tallies:
+class Tallies(forks.Locked):
     """How often each thing happened. The first so many namespaces and names have a number each, later ones share one."""
 
     def __init__(self, most: int = MOST) -> None:
+        super().__init__()
         self._most = most
-        self._lock = threading.Lock()
         self._names: set[tuple[str, str]] = set()
         self._ones: dict[Labels, itertools.count[int]] = {}
         self._more: Counter[Labels] = Counter()

@@ -1,13 +1,12 @@
 # No twin: threads here, tasks and timers in the async counterpart.
 """What the guards need of threads: sleeping, calling, and the heartbeat of open claims."""
 
-import os
 import threading
 import time
-import weakref
 from types import CoroutineType
 from typing import Any, TypeVar
 
+from dupeproof import forks
 from dupeproof.core.events import logger
 from dupeproof.core.protocols import Store
 from dupeproof.errors import ConfigError, StoreUnavailable
@@ -49,10 +48,10 @@ class Heartbeat:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._pulse = Pulse()
-        self._reset()
-        _heartbeats.add(self)
+        self.after_fork()
+        forks.reset_in_children(self)
 
-    def _reset(self) -> None:
+    def after_fork(self) -> None:
         self._pulse.clear()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -60,6 +59,7 @@ class Heartbeat:
 
     def watch(self, claim: Beating) -> Pulse:
         """Keep the claim alive, until it is removed from the pulse that is returned."""
+        forks.look()
         if self._pulse.add(claim, time.monotonic()):
             self._wake()
         return self._pulse
@@ -69,6 +69,7 @@ class Heartbeat:
 
     def stop(self) -> None:
         """End the thread, when the claims that are still open have come to their end."""
+        forks.look()
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -116,14 +117,3 @@ class Heartbeat:
             return True
         self._pulse.postpone(due, now)
         return False
-
-
-_heartbeats: "weakref.WeakSet[Heartbeat]" = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for heartbeat in list(_heartbeats):
-        heartbeat._reset()  # noqa: SLF001 - this module's own
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -5,8 +5,12 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
+from dupeproof import forks
+
 T = TypeVar("T")
 sleep = asyncio.sleep
+_inherited: list[object] = []
+"""What a parent process opened. Closing it here could end the parent's conversations."""
 
 
 class PerHome(Generic[T]):
@@ -18,8 +22,15 @@ class PerHome(Generic[T]):
         self._made: dict[asyncio.AbstractEventLoop, T] = {}
         self._last: tuple[asyncio.AbstractEventLoop | None, T | None] = (None, None)
         """Nearly always the one that asks again."""
+        forks.reset_in_children(self)
+
+    def after_fork(self) -> None:
+        """A child may go on in a copy of its parent's loop; what was connected in it is still the parent's."""
+        _inherited.append(self._made)
+        self._made, self._last = {}, (None, None)
 
     def get(self) -> T:
+        forks.look()
         loop = asyncio.get_running_loop()
         last, made = self._last
         if loop is last and made is not None:
@@ -33,6 +44,7 @@ class PerHome(Generic[T]):
 
     def take(self) -> T | None:
         """What there is for this loop, to be closed; the next `get` makes it anew."""
+        forks.look()
         self._last = (None, None)
         self._sweep()
         return self._made.pop(asyncio.get_running_loop(), None)

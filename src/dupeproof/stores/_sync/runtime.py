@@ -1,13 +1,13 @@
 # No twin: the process here, the event loop in the async counterpart.
 """Where connections belong, for threads."""
 
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from dupeproof import forks
 
 T = TypeVar("T")
 sleep = time.sleep
@@ -23,9 +23,10 @@ class PerHome(Generic[T]):
         self._make = make
         self._made: T | None = None
         self._lock = threading.Lock()
-        _all.add(self)
+        forks.reset_in_children(self)
 
     def get(self) -> T:
+        forks.look()
         made = self._made
         if made is None:
             with self._lock:
@@ -36,6 +37,7 @@ class PerHome(Generic[T]):
 
     def take(self) -> T | None:
         """What there is, to be closed; the next `get` makes it anew."""
+        forks.look()
         with self._lock:
             made, self._made = self._made, None
         return made
@@ -43,17 +45,6 @@ class PerHome(Generic[T]):
     def after_fork(self) -> None:
         _inherited.append(self._made)
         self._made, self._lock = None, threading.Lock()
-
-
-_all: "weakref.WeakSet[PerHome[Any]]" = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for each in list(_all):
-        each.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def gather(works: Iterable[Callable[[], T]]) -> list[T]:

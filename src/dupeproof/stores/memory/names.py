@@ -5,11 +5,11 @@ does in one piece: the caller whose own object comes back was first. It only eve
 removing what has expired is done under the lock, and so is everything else that is out of the ordinary.
 """
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import repeat
 
+from dupeproof import forks
 from dupeproof.core.clock import Clock, system_clock
 from dupeproof.core.records import FoundMark
 from dupeproof.keys.names import MAX_KEY_BYTES
@@ -28,17 +28,14 @@ class _Stamp(float):
     __hash__ = object.__hash__
 
 
-class Names:
+class Names(forks.Locked):
     def __init__(self, clock: Clock) -> None:
+        super().__init__()
         self._clock: Callable[[], float] = time.time if clock is system_clock else lambda: clock() / 1_000
         self._until: dict[str, float] = {}
         self._metas: dict[str, bytes] = {}
-        self._lock = threading.Lock()
         self._swept_at = 0.0
         self._took = 0.0
-
-    def after_fork(self) -> None:
-        self._lock = threading.Lock()
 
     def marker(self, window: int, otherwise: Callable[[object, object], bool]) -> Callable[..., bool]:
         """`seen(key, *, meta=None)` as a bare function; what is not a plain key alone is left to `otherwise`."""

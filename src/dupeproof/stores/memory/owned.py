@@ -4,22 +4,25 @@ Such a claim needs no token, no lease and no heartbeat. The owner is an object o
 is gone without a word, or the record is looked at from a forked child, the record's lease decides, as for any other.
 """
 
-import os
 from weakref import ref
 
+from dupeproof import forks
 from dupeproof.core.records import Record
 from dupeproof.core.states import State
 
-this_process = object()
-"""Another one in every forked child; the process id would cost a system call."""
+
+class _ThisProcess:
+    """Its `mark` is another one in every forked child."""
+
+    def __init__(self) -> None:
+        self.after_fork()
+        forks.reset_in_children(self)
+
+    def after_fork(self) -> None:
+        self.mark = object()
 
 
-def _after_fork() -> None:
-    global this_process  # noqa: PLW0603 - that is its use
-    this_process = object()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+this_process = _ThisProcess()
 
 
 class Owner:
@@ -34,6 +37,6 @@ class Owned(Record, frozen=True, gc=False, kw_only=True):
     process: object
 
     def situation(self, now: int) -> State:
-        if self.owner() is not None and self.process is this_process:
+        if self.owner() is not None and self.process is this_process.mark:
             return State.RUNNING
         return super().situation(now)

@@ -1,10 +1,10 @@
 """Copies in memory: the plainest reading of what a shelf is."""
 
-import threading
 from collections.abc import Sequence
 
 from msgspec import Struct
 
+from dupeproof import forks
 from dupeproof.core.clock import Clock
 from dupeproof.core.records import Filling, Kept, Reservation
 
@@ -20,15 +20,12 @@ class _Place(Struct, frozen=True):
     fingerprint: bytes = b""
 
 
-class MemoryShelf:
+class MemoryShelf(forks.Locked):
     def __init__(self, clock: Clock) -> None:
+        super().__init__()
         self._clock = clock
-        self._lock = threading.Lock()
         self._places: dict[bytes, _Place] = {}
         self._sweep_at = _FIRST_SWEEP
-
-    def after_fork(self) -> None:
-        self._lock = threading.Lock()
 
     def reserve(self, places: Sequence[Reservation]) -> list[Kept | None]:
         now = self._clock()

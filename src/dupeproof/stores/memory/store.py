@@ -1,13 +1,13 @@
 """The store in a dict: for tests, single processes, and as the plainest reading of the contract."""
 
-import os
 import platform
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
-from weakref import WeakSet, ref
+from weakref import ref
 
+from dupeproof import forks
 from dupeproof.core import transitions
 from dupeproof.core.clock import Clock, system_clock
 from dupeproof.core.outcomes import Outcome
@@ -37,12 +37,12 @@ Change = TypeVar("Change", Finish, Fail, Release, Renew)
 _FIRST_SWEEP = 10_000
 
 
-class MemoryStore:
+class MemoryStore(forks.Locked):
     """Sync store over dicts; one lock makes each verb atomic."""
 
     def __init__(self, *, clock: Clock = system_clock) -> None:
+        super().__init__()
         self._clock = clock
-        self._lock = threading.Lock()
         self._records: dict[bytes, Record] = {}
         self._marks: dict[bytes, tuple[int, Mark]] = {}
         self._names: dict[str, Names] = {}
@@ -50,14 +50,6 @@ class MemoryStore:
         self._rows: dict[bytes, Row] = {}
         self._waiters: dict[bytes, list[Callable[[], object]]] = {}
         self._sweep_at = _FIRST_SWEEP
-        _stores.add(self)
-
-    def after_fork(self) -> None:
-        """A thread that held a lock is not there in the child to give it back."""
-        self._lock = threading.Lock()
-        self._shelf.after_fork()
-        for names in self._names.values():
-            names.after_fork()
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         now = self._clock()
@@ -73,6 +65,7 @@ class MemoryStore:
         return outcomes
 
     def begin(self, key: bytes, terms: Terms, fingerprint: bytes) -> Owner | None:
+        forks.look()
         now = self._clock()
         lease_until = now + terms.lease
         owner = Owner()
@@ -87,7 +80,7 @@ class MemoryStore:
             lease_until=lease_until,
             expires_at=NEVER if terms.hold else lease_until + terms.window,
             owner=ref(owner),
-            process=owned.this_process,
+            process=owned.this_process.mark,
         )
         with self._lock:
             if self._records.setdefault(key, record) is not record:
@@ -323,14 +316,3 @@ class MemoryStore:
         for key in gone:
             del self._records[key]
         return len(gone_marks) + len(gone)
-
-
-_stores: WeakSet[MemoryStore] = WeakSet()
-
-
-def _after_fork() -> None:
-    for store in list(_stores):
-        store.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)

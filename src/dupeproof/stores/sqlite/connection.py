@@ -1,5 +1,6 @@
 """One SQLite connection per process: opened on first use, in WAL mode, with the schema in place."""
 
+import fcntl
 import os
 import re
 import sqlite3
@@ -12,8 +13,9 @@ from importlib.resources import files
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakSet
 
+from dupeproof import forks
 from dupeproof.errors import ConfigError, StoreUnavailable
 
 SEQUENCES = files(__package__).joinpath("sequences.sql").read_text()
@@ -35,8 +37,6 @@ _LONGEST_PAUSE = 0.1
 _REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
 NAMES = re.findall(r"^CREATE \w+ IF NOT EXISTS (\w+)", SCHEMA, flags=re.MULTILINE)
 _TABLES = f"SELECT count(*) FROM sqlite_master WHERE name IN ({', '.join(map(repr, NAMES))})"  # noqa: S608 - ours
-_inherited: list[sqlite3.Connection | None] = []
-"""Connections that were in use during a fork. SQLite forbids a child to use them, and closing them would be a use."""
 
 
 class Database:
@@ -44,7 +44,8 @@ class Database:
 
     A child that opens a connection of its own is not enough. SQLite keeps book per process of who has which file
     open, the child inherits that book without the locks it tells of, and the parent, seeing nobody else, removes
-    the log the child is writing to when it closes: what the child has committed is then gone.
+    the log the child is writing to when it closes: what the child has committed is then gone. Where nobody tells of the
+    fork, so that the connection cannot be closed for it, the child takes the locks its book tells of itself.
     """
 
     def __init__(self, path: Path, *, synchronous: str, timeout: float) -> None:
@@ -53,19 +54,20 @@ class Database:
         self.path = path
         self._synchronous = synchronous
         self._timeout = timeout
-        self._start()
-        _databases[id(self)] = self
-
-    def _start(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._log = 0
+        """The file of the log's index, by its inode, as it was when the connection was opened."""
         self._calls = 0
+        _databases.add(self)
+        forks.reset_in_children(self)
 
     def run(
         self, work: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """Call `work` with the connection, which nobody else uses meanwhile."""
+        forks.look()
         if not self._lock.acquire(blocking=False) and not self._lock.acquire(timeout=self._timeout):
             raise StoreUnavailable(f"{self.path}: other threads kept the database for {self._timeout:g} s")
         try:
@@ -101,25 +103,26 @@ class Database:
         raise AssertionError
 
     def close(self) -> None:
-        if self._pid == os.getpid():
-            with self._lock:
-                self._close()
+        forks.look()
+        with self._lock:
+            self._close()
 
     def enter_fork(self) -> bool:
         """Close and keep the lock until `leave_fork`. False when a thread does not give up the connection in time."""
-        if self._pid != os.getpid() or not self._lock.acquire(timeout=self._timeout):
+        if not self._lock.acquire(timeout=self._timeout):
             return False
         self._close()
         return True
 
     def leave_fork(self) -> None:
-        self._pid = os.getpid()
         self._lock.release()
 
-    def begin_anew(self) -> None:
-        """In a child whose parent was using the connection at the moment of the fork."""
-        _inherited.append(self._connection)
-        self._start()
+    def after_fork(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        if self._connection is not None:
+            _inherited.add(self.path, self._connection, self._log)
+            self._connection = None
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -133,6 +136,7 @@ class Database:
             self._connection.close()
 
     def _open(self) -> sqlite3.Connection:
+        _inherited.take_locks(self.path)
         connection = sqlite3.connect(
             self.path,
             timeout=self._timeout,
@@ -145,6 +149,7 @@ class Database:
         except BaseException:
             connection.close()
             raise
+        self._log = _log_index(self.path)
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -173,29 +178,70 @@ class Database:
         return True
 
 
-_databases: WeakValueDictionary[int, Database] = WeakValueDictionary()
+_LOCKED_WHILE_OPEN = {"": (510, 0x40000002), "-shm": (1, 128)}
+"""What SQLite locks in a database and in its log's index while a connection is open: how many bytes, from where."""
+
+
+def _log_index(path: Path) -> int:
+    """The file of the log's index: another one when the last connection was closed since."""
+    return Path(f"{path}-shm").stat().st_ino
+
+
+class _Inherited:
+    """Connections that were open during a fork. SQLite forbids a child to use them, and closing them would be a use.
+
+    Their files are in SQLite's book of the child, which therefore takes no lock on them: we do, in its place, before a
+    connection is opened.
+    """
+
+    def __init__(self) -> None:
+        self._connections: list[sqlite3.Connection] = []
+        self._logs: dict[Path, int] = {}
+        self._locked: set[Path] = set()
+        forks.reset_in_children(self)
+
+    def after_fork(self) -> None:
+        self._locked.clear()  # locks are not inherited
+
+    def add(self, path: Path, connection: sqlite3.Connection, log: int) -> None:
+        self._connections.append(connection)
+        self._logs[path] = log
+
+    def take_locks(self, path: Path) -> None:
+        """For as long as this process lives."""
+        if path in self._locked or path not in self._logs:
+            return
+        try:
+            for suffix, (length, start) in _LOCKED_WHILE_OPEN.items():
+                file = os.open(f"{path}{suffix}", os.O_RDWR)  # never closed: that would give up all its locks
+                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, length, start)
+            intact = _log_index(path) == self._logs[path]
+        except OSError:
+            intact = False
+        if not intact:
+            raise StoreUnavailable(
+                f"{path}: this process was forked while its parent had the file open, and the parent has closed it "
+                "since; open the store after the fork"
+            )
+        self._locked.add(path)
+
+
+_inherited = _Inherited()
+_databases: WeakSet[Database] = WeakSet()
 _forking: list[Database] = []
 
 
 def _before_fork() -> None:
-    living = [database for reference in _databases.valuerefs() if (database := reference()) is not None]
-    _forking.extend(database for database in living if database.enter_fork())
+    forks.look()
+    _forking.extend(database for database in list(_databases) if database.enter_fork())
 
 
-def _after_fork() -> None:
+def _after_fork_in_parent() -> None:
     while _forking:
         _forking.pop().leave_fork()
 
 
-def _after_fork_in_child() -> None:
-    left = {id(database) for database in _forking}
-    _after_fork()
-    for database in list(_databases.values()):
-        if id(database) not in left:
-            database.begin_anew()
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_forking.clear)
 
 
 @contextmanager
