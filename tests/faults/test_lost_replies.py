@@ -25,7 +25,7 @@ def proxy(url):
 def sign(url):
     """The bytes by which a verb is known on the wire."""
     if url.startswith("redis"):
-        commands = {"claim": b"$3\r\nGET\r\n$2\r\nPX\r\n", "mark": b"$2\r\nNX\r\n$2\r\nPX\r\n"}
+        commands = {"mark": b"$2\r\nNX\r\n$2\r\nPX\r\n"}
         scripts = {"finish": "close", "fail": "close"}
         return lambda verb: commands.get(verb) or script(scripts.get(verb, verb)).sha
     return lambda verb: f"dupeproof_{verb}_v1".encode()

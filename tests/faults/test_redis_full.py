@@ -5,10 +5,11 @@ import pytest
 from dupeproof import StoreUnavailable
 from dupeproof.core.records import Mark
 from dupeproof.stores import open_store
+from support.flavors import both_flavors, open_once
 
 
 def test_marks_that_were_made_in_part_are_not_called_refused(own_redis):
-    """Refused would mean that nothing was done: the coalescer would send each again, and find its own mark."""
+    """Refused means that the value is at fault and nothing was done: each would be sent again, and find its own mark."""
     server = own_redis(options={"maxmemory": "3mb", "maxmemory-policy": "noeviction"})
     store = open_store(server.url)
     marks = [Mark(number.to_bytes(16, "big"), 60_000, meta=b"x" * 1_000) for number in range(5_000)]
@@ -16,7 +17,16 @@ def test_marks_that_were_made_in_part_are_not_called_refused(own_redis):
         store.mark(marks)
     assert store.marks([marks[0].key]) != [None]
     assert not partly.value.refused
-    with pytest.raises(StoreUnavailable, match="out of memory") as alone:
-        store.mark([Mark(b"k" * 16, 60_000)])
-    assert alone.value.refused
     store.close()
+
+
+@both_flavors
+def test_a_full_server_still_replays_what_was_done(own_redis, flavor):
+    server = own_redis(options={"maxmemory-policy": "noeviction"})
+    with open_once(flavor, server.url) as once:
+        once.run("key", lambda: "value")
+        with server.connect() as resp:
+            resp.call("CONFIG", "SET", "maxmemory", "1")
+        with pytest.raises(StoreUnavailable, match="out of memory"):
+            once.run("new", int)
+        assert once.run("key", lambda: "again") == "value"

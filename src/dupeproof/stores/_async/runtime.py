@@ -9,6 +9,7 @@ from dupeproof import forks
 
 T = TypeVar("T")
 sleep = asyncio.sleep
+Lock = asyncio.Lock
 _inherited: list[object] = []
 """What a parent process opened. Closing it here could end the parent's conversations."""
 

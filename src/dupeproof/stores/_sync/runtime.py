@@ -11,6 +11,7 @@ from dupeproof import forks
 
 T = TypeVar("T")
 sleep = time.sleep
+Lock = threading.Lock
 _inherited: list[object] = []
 """What a parent process opened. Closing it here could end the parent's conversations."""
 

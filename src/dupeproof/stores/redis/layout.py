@@ -14,10 +14,12 @@ from dupeproof.core.records import (
     Finish,
     Found,
     FoundMark,
+    Health,
     Mark,
     Record,
     Release,
     Renew,
+    Terms,
 )
 from dupeproof.core.sequences import Number, Verdict
 from dupeproof.core.states import State
@@ -36,7 +38,7 @@ _TAIL = struct.Struct(">QQB")
 _NO_FINGERPRINT = bytes(16)
 _BEFORE_TOKEN, _PAST_FINGERPRINT = 2, 30
 """Of the head: state and hold come before the token, the attempt between it and the fingerprint."""
-_CLAIM = struct.Struct(">8s16sQQcI")
+_CLAIM = struct.Struct(">QI")
 _RELEASE = struct.Struct(">8sQc")
 _RENEW = struct.Struct(">8sQQ")
 _NUMBER = struct.Struct(">QQI")
@@ -63,43 +65,38 @@ def sequence_key(digest: bytes) -> bytes:
     return b"dq{%c}%b" % (TAGS[digest[0] & 63], digest)
 
 
-def claim_command(request: ClaimRequest) -> bytes:
-    """SET … NX GET PX: takes a free key, or shows what is there, in one step and without a script.
-
-    Not for a claim under hold: its record outlives any time to live, so the lease must be written into it, by the
-    server's clock.
-    """
-    terms, key = request.terms, request.key
-    before_token, after_fingerprint = _around_claims(terms.namespace, terms.lease, terms.window)
-    return b"*7\r\n$3\r\nSET\r\n$21\r\ndr{%c}%b%b%b\0\0\0\1%b%b" % (
-        TAGS[key[0] & 63], key, before_token, request.token, request.fingerprint or _NO_FINGERPRINT, after_fingerprint,
+def claim_call(sha: bytes, request: ClaimRequest, deadline: bytes) -> bytes:
+    """One claim by one call of the script, as nearly every one is: `claim_args` packed at half the price."""
+    key = request.key
+    before_token, after_fingerprint = _around_claims(request.terms)
+    return (
+        b"*8\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$1\r\n1\r\n$21\r\ndr{%c}%b\r\n$%d\r\n%b\r\n%b%b\0\0\0\1%b%b"
+        % (sha, TAGS[key[0] & 63], key, len(deadline), deadline,
+           before_token, request.token, request.fingerprint or _NO_FINGERPRINT, after_fingerprint)
     )  # fmt: skip
 
 
 @lru_cache(256)
-def _around_claims(namespace: str, lease: int, window: int) -> tuple[bytes, bytes]:
+def _around_claims(terms: Terms) -> tuple[bytes, bytes]:
     """What stands before the token and after the fingerprint, in every claim of a guard."""
-    named = namespace.encode()
-    value = _HEAD.pack(b"r", b"-", b"", 1, b"", NEVER, len(named)) + named + _TAIL.pack(NEVER, window, 0)
-    ttl = b"%d" % (lease + window)
+    record, ttl, rest = _claimed(terms, b"", b"")
     return (
-        b"\r\n$%d\r\n%b" % (len(value), value[:_BEFORE_TOKEN]),
-        b"%b\r\n$2\r\nNX\r\n$3\r\nGET\r\n$2\r\nPX\r\n$%d\r\n%b\r\n"
-        % (value[_PAST_FINGERPRINT:], len(ttl), ttl),
+        b"$%d\r\n%b" % (len(record), record[:_BEFORE_TOKEN]),
+        b"%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (record[_PAST_FINGERPRINT:], len(ttl), ttl, len(rest), rest),
     )
 
 
 def claim_args(request: ClaimRequest) -> list[bytes]:
-    terms = request.terms
-    head = _CLAIM.pack(
-        request.token,
-        request.fingerprint,
-        terms.lease,
-        terms.window,
-        b"h" if terms.hold else b"-",
-        terms.max_attempts,
-    )
-    return [head + _short(terms.namespace)]
+    return _claimed(request.terms, request.token, request.fingerprint)
+
+
+def _claimed(terms: Terms, token: bytes, fingerprint: bytes) -> list[bytes]:
+    """The record of a first attempt, its time to live, and what only other attempts need."""
+    named = terms.namespace.encode()[:255]
+    hold = b"h" if terms.hold else b"-"
+    record = _HEAD.pack(b"r", hold, token, 1, fingerprint, NEVER, len(named)) + named
+    record += _TAIL.pack(NEVER, terms.window, 0)
+    return [record, b"%d" % (terms.lease + terms.window), _CLAIM.pack(terms.lease, terms.max_attempts)]
 
 
 def finish_command(form: Callable[[list[bytes], list[bytes]], bytes], change: Finish) -> bytes:
@@ -158,33 +155,31 @@ def unmark_args(mark: Mark) -> list[bytes]:
     return [mark_head(mark)]
 
 
+def health(facts: dict[str, str]) -> Health:
+    """What a server says of itself; Valkey has its own words for some of it."""
+    version = facts.get("valkey_version") or facts["redis_version"]
+    mode = facts.get("redis_mode") or facts.get("server_mode", "")
+    return Health(store=facts.get("server_name", "redis"), version=version, details={"mode": mode})
+
+
 def info(reply: bytes) -> dict[str, str]:
     lines = reply.decode(errors="replace").splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
 
 
-def outcome_at_once(raw: bytes | None, request: ClaimRequest) -> Outcome | None:
-    """What SET … NX GET has decided; None where only the claim script can, because time or attempts come into it."""
-    if raw is None:
-        return outcomes.Won(1)
-    state, _, token, attempt, fingerprint, _, length = _HEAD.unpack_from(raw)
-    if request.fingerprint and fingerprint not in (request.fingerprint, _NO_FINGERPRINT):
-        return outcomes.Mismatch()
-    if state == b"d":
-        label, result = _label_and_result(raw, _HEAD.size + length)
-        return outcomes.Done(result, label, attempt)
-    if state == b"x":
-        return outcomes.Dead(attempt, token == request.token)
-    return None
+_FIRST = outcomes.Won(1)
 
 
-def outcome(answer: Sequence[Any]) -> Outcome:
+def outcome(answer: Any) -> Outcome:
+    if answer == 0:
+        return _FIRST
     match answer:
         case [b"w", attempt, took_over]:
             return outcomes.Won(attempt, took_over == 1)
         case [b"d", raw]:
-            record = unpack(raw, NEVER, NEVER)
-            return outcomes.Done(record.result, record.codec, record.attempt)
+            _, _, _, attempt, _, _, length = _HEAD.unpack_from(raw)
+            label, result = _label_and_result(raw, _HEAD.size + length)
+            return outcomes.Done(result, label, attempt)
         case [b"b", lease_left]:
             return outcomes.Busy(lease_left)
         case [b"m"]:
@@ -247,8 +242,3 @@ def _label_and_result(raw: bytes, tail: int) -> tuple[str, bytes]:
 def _tail(window: int, label: str) -> bytes:
     text = label.encode()[:255]
     return _TAIL.pack(NEVER, window, len(text)) + text
-
-
-def _short(text: str) -> bytes:
-    data = text.encode()[:255]
-    return bytes([len(data)]) + data

@@ -1,11 +1,20 @@
-"""How to reach a Redis server and what to say first; shared by the sync and the async link."""
+"""How to reach a Redis server, what to say first, and what time it is there; shared by the sync and the async link."""
 
 import ssl
+import time
 from typing import Any
 
 from msgspec import Struct
+from redis import exceptions as theirs
 
-from dupeproof.stores.redis.resp import pack
+from dupeproof.errors import ConfigError
+from dupeproof.stores.redis.faults import NotSent
+from dupeproof.stores.redis.resp import Command, pack
+
+ROLE = pack(b"ROLE")
+TIME = pack(b"TIME")
+_CLOCK_LASTS = 60.0
+"""Seconds for which two clocks are taken to run alike."""
 
 
 class LinkOptions(Struct, frozen=True):
@@ -14,6 +23,8 @@ class LinkOptions(Struct, frozen=True):
     password: str | None = None
     database: int = 0
     tls: ssl.SSLContext | None = None
+    primary: bool = False
+    """Refuse a server that is not a primary: Sentinels may name one that is no longer, or not yet."""
 
     def greeting(self) -> list[bytes]:
         """Commands that come before everything else on a new connection."""
@@ -25,11 +36,73 @@ class LinkOptions(Struct, frozen=True):
             commands.append(pack(b"SELECT", b"%d" % self.database))
         return commands
 
+    def check_role(self, role: Any) -> None:
+        if self.primary and not isinstance(role, Exception) and role[0] != b"master":
+            raise NotSent("is a replica, and Sentinel still names it as the primary")
+
+
+class ServerClock:
+    """A server's time, seen from here. Never ahead of it, unless its clock was set back; then for a minute at most."""
+
+    def __init__(self) -> None:
+        self.doubt()
+
+    def doubt(self) -> None:
+        """It turned out to be wrong: ask before it is used again."""
+        self._read_at = float("-inf")
+        self._ahead = 0.0
+
+    @property
+    def is_old(self) -> bool:
+        return time.monotonic() - self._read_at > _CLOCK_LASTS
+
+    def read(self, replies: list[Any]) -> None:
+        """The answer to TIME. It was true when it was sent, so by now it is later there: the error is on the safe side."""
+        [reply] = replies
+        if isinstance(reply, Exception):
+            raise reply
+        self._read_at = time.monotonic()
+        self._ahead = int(reply[0]) * 1_000 + int(reply[1]) / 1_000 - self._read_at * 1_000
+
+    def pack(self, command: Command) -> bytes:
+        if type(command) is bytes:
+            return command
+        assert not isinstance(command, bytes)
+        return command.pack(b"%d" % (command.until * 1_000 + self._ahead))
+
+
+def not_connected(exc: OSError) -> NotSent:
+    """Why there is no connection, in words that say what to change."""
+    match exc:
+        case ssl.SSLCertVerificationError():
+            return NotSent(
+                f"shows a certificate that cannot be verified ({exc.verify_message}); name its authority with ?ssl_ca_certs="
+            )
+        case ssl.SSLError():
+            return NotSent(
+                f"cannot agree on TLS ({exc.reason or type(exc).__name__}); a server without it takes redis:// instead of rediss://"
+            )
+        case TimeoutError():
+            return NotSent("did not take the connection in time")
+        case _:
+            return NotSent(f"cannot be reached: {type(exc).__name__}")
+
+
+def unanswered(exc: Exception) -> Exception:
+    """What a connection that broke during the first words means; a refusal stays what it is."""
+    broken = type(exc) in (theirs.TimeoutError, theirs.ConnectionError)
+    return NotSent("took the connection, but did not answer") if broken else exc
+
 
 def tls_context(options: dict[str, Any]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
-    if options.get("ssl_certfile"):
-        context.load_cert_chain(options["ssl_certfile"], options.get("ssl_keyfile"))
+    certificates = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+    named = ", ".join(f"{name}={options[name]}" for name in certificates if options.get(name))
+    try:
+        context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
+        if options.get("ssl_certfile"):
+            context.load_cert_chain(options["ssl_certfile"], options.get("ssl_keyfile"))
+    except OSError as exc:
+        raise ConfigError(f"a file for TLS cannot be read ({named}): {exc.strerror or exc}") from exc
     if options.get("ssl_cert_reqs") == "none":
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -1,24 +1,45 @@
 """The Redis protocol as bytes: commands packed by hand, replies read by hiredis, errors as redis-py names them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import hiredis
+from msgspec import Struct
 from redis import exceptions as theirs
+
+from dupeproof.stores.redis.faults import Late, RefusedForNow
 
 _ERRORS: dict[str, type[Exception]] = {
     "ASK": theirs.AskError,
+    "BUSY": RefusedForNow,
     "CLUSTERDOWN": theirs.ClusterDownError,
+    "LATE": Late,
     "LOADING": theirs.BusyLoadingError,
     "MASTERDOWN": theirs.MasterDownError,
+    "MISCONF": RefusedForNow,
     "MOVED": theirs.MovedError,
     "NOAUTH": theirs.AuthenticationError,
     "NOPERM": theirs.NoPermissionError,
+    "NOREPLICAS": RefusedForNow,
     "NOSCRIPT": theirs.NoScriptError,
     "OOM": theirs.OutOfMemoryError,
     "READONLY": theirs.ReadOnlyError,
     "TRYAGAIN": theirs.TryAgainError,
+    "UNKILLABLE": RefusedForNow,
     "WRONGPASS": theirs.AuthenticationError,
 }
+
+
+class Timed(Struct, frozen=True, gc=False):
+    """A command to be carried out in time or not at all, by the server's clock; so it is packed when that is known."""
+
+    until: float
+    """When its caller gives up, by the clock of this process."""
+    pack: Callable[[bytes], bytes]
+    """The command, given that moment in milliseconds of the server's clock."""
+
+
+Command = bytes | Timed
 
 
 def pack(*parts: bytes) -> bytes:
@@ -49,6 +70,8 @@ def new_reader() -> Any:
 def _error(text: str) -> Exception:
     code, _, rest = text.partition(" ")
     known = _ERRORS.get(code)
+    if known is RefusedForNow:
+        return RefusedForNow(text)
     if known is not None:
         return known(rest)
     if "max number of clients" in text:

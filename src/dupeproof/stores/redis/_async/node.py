@@ -8,16 +8,17 @@ all the coalescing Redis needs. A task that is cancelled leaves its answer to be
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from redis import exceptions as theirs
 
-from dupeproof.stores.redis.links import LinkOptions
-from dupeproof.stores.redis.resp import new_reader
+from dupeproof.stores.redis.links import ROLE, TIME, LinkOptions, ServerClock, not_connected, unanswered
+from dupeproof.stores.redis.resp import Command, new_reader
 from dupeproof.stores.redis.targets import Address
 
 _MOST_WAITING = 20_000
+Locate = Callable[[], Awaitable[Address]]
 
 
 class _Batch:
@@ -43,6 +44,7 @@ class Link(asyncio.Protocol):
         self._watchdog: asyncio.TimerHandle | None = None
         self._room: asyncio.Future[None] | None = None
         self._paused = False
+        self._retired = False
         self.socket: socket.socket | None = None
         self.lost = False
 
@@ -69,6 +71,12 @@ class Link(asyncio.Protocol):
 
     def close(self) -> None:
         self._fail(theirs.ConnectionError("closed"))
+
+    def retire(self) -> None:
+        """Close when the last answer is there; nobody asks for more."""
+        self._retired = True
+        if not self._waiting:
+            self.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its type
@@ -97,6 +105,8 @@ class Link(asyncio.Protocol):
             )
         if self._room is not None and not self.is_full:
             self._let_in()
+        if self._retired and not waiting:
+            self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         why = "the server closed it" if exc is None else type(exc).__name__
@@ -147,7 +157,7 @@ class Link(asyncio.Protocol):
             self._transport.abort()
         waiting, self._waiting = self._waiting, deque()
         for waiter in waiting:
-            _settle(waiter.future if type(waiter) is _Batch else waiter, error)  # type: ignore[arg-type]
+            _settle(waiter.future if isinstance(waiter, _Batch) else waiter, error)
         self._let_in()
 
     def _let_in(self) -> None:
@@ -185,32 +195,52 @@ async def _connected_socket(loop: asyncio.AbstractEventLoop, host: str, port: in
 
 
 class AsyncNode:
-    """A server by its address, connected when first asked and again after a loss."""
+    """A server, connected when first asked and again after a loss; `locate` says where, each time."""
 
-    def __init__(self, address: Address, options: LinkOptions) -> None:
-        self._address = address
+    def __init__(self, locate: Locate, options: LinkOptions) -> None:
+        self._locate = locate
         self._options = options
         self._link: Link | None = None
         self._connecting: asyncio.Task[Link] | None = None
+        self.clock = ServerClock()
+        self.address: Address | None = None
+        """Where it was found last."""
 
-    def ask(self, payload: bytes) -> Awaitable[Any]:
-        """The server's reply; its error, raised."""
+    def ask(self, command: Command, patience: float | None = None) -> Awaitable[Any]:
+        """The server's reply; its error, raised. With less patience than usual where that is given, in seconds."""
+        if patience is not None:
+            return self._ask_in_a_hurry(command, patience)
         link = self._link
+        if type(command) is not bytes:
+            if self.clock.is_old:
+                return self._ask_when_ready(command)
+            command = self.clock.pack(command)
         if link is None or link.lost or link.is_full:
-            return self._ask_when_ready(payload)
-        return link.ask(payload)
+            return self._ask_when_ready(command)
+        return link.ask(command)
 
-    async def _ask_when_ready(self, payload: bytes) -> Any:
-        return await (await self._ready()).ask(payload)
+    async def _ask_in_a_hurry(self, command: Command, patience: float) -> Any:
+        try:
+            async with asyncio.timeout(patience):
+                return await self._ask_when_ready(command)
+        except TimeoutError:
+            raise theirs.TimeoutError("no answer in time") from None
 
-    async def ask_many(self, payload: bytes, count: int) -> list[Any]:
+    async def _ask_when_ready(self, command: Command) -> Any:
+        link = await self._ready([command])
+        return await link.ask(self.clock.pack(command))
+
+    async def ask_many(self, commands: Sequence[Command]) -> list[Any]:
         """The replies to several commands; errors among them as values."""
-        return await (await self._ready()).ask_many(payload, count)
+        link = await self._ready(commands)
+        return await link.ask_many(b"".join(map(self.clock.pack, commands)), len(commands))
 
-    async def _ready(self) -> Link:
+    async def _ready(self, commands: Sequence[Command]) -> Link:
         link = self._link
         if link is None or link.lost:
             link = await self._connected()
+        if self.clock.is_old and not all(type(command) is bytes for command in commands):
+            self.clock.read(await link.ask_many(TIME, 1))
         if link.is_full:
             await link.room()
         return link
@@ -223,6 +253,12 @@ class AsyncNode:
         link, self._link = self._link, None
         if link is not None:
             link.close()
+
+    async def disconnect(self) -> None:
+        """Give up the connection; the next call makes a new one."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.retire()
 
     def discard(self) -> None:
         """Close the socket under a loop that is gone; everything else went with it."""
@@ -240,22 +276,22 @@ class AsyncNode:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._options.timeout):
-                link = await self._greeted(loop, await _connected_socket(loop, *self._address))
-        except TimeoutError:
-            raise theirs.TimeoutError("connecting took too long") from None
+                address = await self._locate()
+                link = await self._greeted(loop, address, await _connected_socket(loop, *address))
         except OSError as exc:
-            raise theirs.ConnectionError(f"connecting failed: {type(exc).__name__}") from exc
-        self._link = link
+            raise not_connected(exc) from exc
+        self.clock.doubt()
+        self._link, self.address = link, address
         return link
 
-    async def _greeted(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> Link:
+    async def _greeted(self, loop: asyncio.AbstractEventLoop, address: Address, sock: socket.socket) -> Link:
         options = self._options
         try:
             _, link = await loop.create_connection(
                 lambda: Link(loop, options.timeout),
                 sock=sock,
                 ssl=options.tls,
-                server_hostname=self._address[0] if options.tls is not None else None,
+                server_hostname=address[0] if options.tls is not None else None,
             )
         except BaseException:
             sock.close()
@@ -264,6 +300,12 @@ class AsyncNode:
             link.socket = sock
             for command in options.greeting():
                 await link.ask(command)
+            if options.primary:
+                [role] = await link.ask_many(ROLE, 1)
+                options.check_role(role)
+        except theirs.RedisError as exc:
+            link.close()
+            raise unanswered(exc) from exc
         except BaseException:
             link.close()
             raise

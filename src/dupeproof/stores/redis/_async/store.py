@@ -1,7 +1,7 @@
 """The store over Redis: one atomic step per verb and key, the server's clock, many ids per round trip."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,8 +24,8 @@ from dupeproof.stores.redis import layout
 from dupeproof.stores.redis._async.client import ANYWHERE, AsyncClient
 from dupeproof.stores.redis._async.shelf import AsyncRedisShelf
 from dupeproof.stores.redis.faults import translated
-from dupeproof.stores.redis.resp import pack
-from dupeproof.stores.redis.scripting import Script, script
+from dupeproof.stores.redis.resp import Timed, pack
+from dupeproof.stores.redis.scripting import script
 from dupeproof.stores.redis.targets import Target
 
 T = TypeVar("T")
@@ -45,25 +45,18 @@ class AsyncRedisStore:
         return self._client
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        if len(requests) == 1 and not requests[0].terms.hold:  # nearly every one
-            request = requests[0]
-            reply = await self._client.ask(layout.claim_command(request), layout.tag(request.key))
-            decided = layout.outcome_at_once(reply, request)
-            if decided is not None:
-                return [decided]
-            return [layout.outcome((await self._call_one(script("claim"), request, layout.claim_args))[0])]
-        answers: list[Outcome | None] = [None] * len(requests)
-        # One that holds sends all to the script, so that of a key asked for twice the first one wins.
-        if requests and not any(request.terms.hold for request in requests):
-            commands = [layout.claim_command(request) for request in requests]
-            replies = await self._client.send(commands, [layout.tag(request.key) for request in requests])
-            answers = [layout.outcome_at_once(*pair) for pair in zip(replies, requests, strict=True)]
-        undecided = [index for index, answer in enumerate(answers) if answer is None]
-        if undecided:
-            found = await self._call("claim", [requests[index] for index in undecided], layout.claim_args)
-            for index, answer in zip(undecided, found, strict=True):
-                answers[index] = layout.outcome(answer)
-        return answers  # type: ignore[return-value]
+        # In time or not at all: one that is granted when its caller has given up would be nobody's.
+        if len(requests) == 1:  # nearly every one
+            request, claiming, until = requests[0], script("claim"), self._client.until()
+            [answer] = await self._client.ask(
+                Timed(until, partial(layout.claim_call, claiming.sha, request)),
+                layout.tag(request.key),
+                in_full=partial(_timed, until, claiming.in_full, *_part([request], layout.claim_args)),
+                deadline=until,
+            )
+            return [layout.outcome(answer)]
+        answers = await self._call("claim", requests, layout.claim_args, timed=True)
+        return [layout.outcome(answer) for answer in answers]
 
     async def finish(self, changes: Sequence[Finish]) -> list[bool]:
         if len(changes) == 1 and not changes[0].resolver:  # nearly every one
@@ -119,7 +112,9 @@ class AsyncRedisStore:
 
     async def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
         # Not repeated after a lost reply, for the same reason as a mark.
-        answers = await self._call("advance", numbers, layout.number_args, layout.sequence_key, repeat=False)
+        answers = await self._call(
+            "advance", numbers, layout.number_args, layout.sequence_key, repeat=False, timed=True
+        )
         return [layout.VERDICTS[answer] for answer in answers]
 
     async def retire(self, keys: Sequence[bytes]) -> list[bool]:
@@ -157,7 +152,7 @@ class AsyncRedisStore:
         with translated(self._client.target.shown):
             node = (await self._client.primaries())[0]
             info = layout.info(await node.ask(pack(b"INFO", b"server")))
-        return Health(store="redis", version=info["redis_version"], details={"mode": info["redis_mode"]})
+        return layout.health(info)
 
     def shelf(self) -> AsyncRedisShelf:
         return AsyncRedisShelf(self._client)
@@ -183,52 +178,29 @@ class AsyncRedisStore:
         key_name: Callable[[bytes], bytes] = layout.record_key,
         *,
         repeat: bool = True,
+        timed: bool = False,
     ) -> list[Any]:
         """One script call, or on Cluster one per hash tag; the answers in the order of the items."""
         if not items:
             return []
-        running = script(name)
-        if len(items) == 1:
-            return list(await self._call_one(running, items[0], args, key_name, repeat=repeat))
+        running, until = script(name), self._client.until()
         groups: dict[int, list[int]] = {}
         for index, item in enumerate(items):
             tag = layout.tag(item.key) if self._is_cluster else ANYWHERE  # type: ignore[attr-defined]
             groups.setdefault(tag, []).append(index)
-        parts = [
-            (
-                [key_name(items[index].key) for index in members],  # type: ignore[attr-defined]
-                [arg for index in members for arg in args(items[index])],
-            )
-            for members in groups.values()
-        ]
+        parts = [_part([items[index] for index in members], args, key_name) for members in groups.values()]
+        form = partial(_timed, until) if timed else _plain
         batches = await self._client.send(
-            [running.call(*part) for part in parts],
+            [form(running.call, *part) for part in parts],
             list(groups),
             repeat=repeat,
-            in_full=lambda n: running.in_full(*parts[n]),
+            in_full=lambda n: form(running.in_full, *parts[n]),
         )
         answers: list[Any] = [None] * len(items)
         for members, batch in zip(groups.values(), batches, strict=True):
             for index, answer in zip(members, batch, strict=True):
                 answers[index] = answer
         return answers
-
-    def _call_one(
-        self,
-        running: Script,
-        item: Any,
-        args: Callable[[Any], list[bytes]],
-        key_name: Callable[[bytes], bytes] = layout.record_key,
-        *,
-        repeat: bool = True,
-    ) -> Awaitable[Any]:
-        names, values = [key_name(item.key)], args(item)
-        return self._client.ask(
-            running.call(names, values),
-            layout.tag(item.key),
-            repeat=repeat,
-            in_full=partial(running.in_full, names, values),
-        )
 
     async def _pages(self, pattern: bytes) -> AsyncIterator[list[bytes]]:
         with translated(self._client.target.shown):
@@ -243,3 +215,24 @@ class AsyncRedisStore:
 
 def _tags(keys: Sequence[bytes]) -> list[int]:
     return [layout.tag(key) for key in keys]
+
+
+def _part(
+    items: Sequence[Any],
+    args: Callable[[Any], list[bytes]],
+    key_name: Callable[[bytes], bytes] = layout.record_key,
+) -> tuple[list[bytes], list[bytes]]:
+    """The keys and the arguments of one call."""
+    return [key_name(item.key) for item in items], [arg for item in items for arg in args(item)]
+
+
+_Form = Callable[[list[bytes], list[bytes]], bytes]
+
+
+def _plain(form: _Form, names: list[bytes], values: list[bytes]) -> bytes:
+    return form(names, values)
+
+
+def _timed(until: float, form: _Form, names: list[bytes], values: list[bytes]) -> Timed:
+    """With the moment when its caller gives up as the first argument."""
+    return Timed(until, lambda deadline: form(names, [deadline, *values]))

@@ -1,7 +1,9 @@
 """Where the keys live: on one server, on the primary Sentinel names, or spread over a Cluster by hash tag.
 
 Not redis-py's clients for these: they repeat commands whose reply was lost, which would turn a mark of our own into a
-duplicate. With 64 hash tags the map of a Cluster is a table of 64 entries.
+duplicate. What they are good at is when to look again, and that is kept to here: Sentinels are asked for every new
+connection, as their protocol for clients has it, and the map of a Cluster is read again after every answer, silence or
+refusal that says it may be outdated. With 64 hash tags that map is a table of 64 entries.
 """
 
 import time
@@ -11,7 +13,9 @@ from typing import Protocol
 from msgspec.structs import replace
 from redis import exceptions as theirs
 
-from dupeproof.stores.redis._async.node import AsyncNode
+from dupeproof.stores._async.runtime import Lock
+from dupeproof.stores.redis._async.node import AsyncNode, Locate
+from dupeproof.stores.redis.faults import NotSent
 from dupeproof.stores.redis.layout import TAGS
 from dupeproof.stores.redis.links import LinkOptions
 from dupeproof.stores.redis.resp import pack
@@ -20,6 +24,11 @@ from dupeproof.stores.redis.targets import Address, Target
 
 _ASKED_IN_TURN = 4
 """How many nodes may keep silent, one after the other, before the time of a call is used up."""
+_SENTINELS_REST = 1.0
+"""Seconds for which the Sentinels' word is taken. In a planned fail-over nobody closes the connections to a primary that
+goes on for some seconds: this bounds how long it is written to."""
+_SHARE_OF_SENTINELS = 20
+"""They rest for so many times as long as their answer took: Sentinels that are all away must not slow down every call."""
 
 
 class AsyncTopology(Protocol):
@@ -29,8 +38,8 @@ class AsyncTopology(Protocol):
 
     async def node_for(self, tag: int) -> AsyncNode: ...
 
-    async def refresh(self) -> None:
-        """Look again where things are, after an answer or a silence that says they moved."""
+    def doubt(self) -> None:
+        """After an answer or a silence that says things may have moved: look again before the next command."""
         ...
 
     async def primaries(self) -> Sequence[AsyncNode]: ...
@@ -50,11 +59,18 @@ def topology(target: Target) -> AsyncTopology:
     return AsyncAlone(target.hosts[0], target.link)
 
 
+def _at(address: Address) -> Locate:
+    async def locate() -> Address:
+        return address
+
+    return locate
+
+
 class AsyncAlone:
     """One server."""
 
     def __init__(self, address: Address, link: LinkOptions) -> None:
-        self._node = AsyncNode(address, link)
+        self._node = AsyncNode(_at(address), link)
 
     def known(self, tag: int) -> AsyncNode:  # noqa: ARG002 - every tag lives here
         return self._node
@@ -62,7 +78,7 @@ class AsyncAlone:
     async def node_for(self, tag: int) -> AsyncNode:  # noqa: ARG002
         return self._node
 
-    async def refresh(self) -> None:
+    def doubt(self) -> None:
         """There is nowhere else to look."""
 
     async def primaries(self) -> Sequence[AsyncNode]:
@@ -81,42 +97,55 @@ class AsyncWatched:
     def __init__(
         self, sentinels: list[Address], name: str, link: LinkOptions, sentinel_link: LinkOptions
     ) -> None:
-        asking = replace(sentinel_link, timeout=sentinel_link.timeout / len(sentinels))
-        self._sentinels = [AsyncNode(address, asking) for address in sentinels]
+        # If all of them keep silent, half of a call's time is left for the primary.
+        asking = replace(sentinel_link, timeout=sentinel_link.timeout / 2 / len(sentinels))
+        self._sentinels = [AsyncNode(_at(address), asking) for address in sentinels]
         self._name = name.encode()
-        self._link = link
-        self._address: Address | None = None
-        self._node: AsyncNode | None = None
+        self._node = AsyncNode(self._locate, replace(link, primary=True))
+        self._lock = Lock()
+        self._sure_until = 0.0
 
     def known(self, tag: int) -> AsyncNode | None:  # noqa: ARG002 - every tag lives on the primary
-        return self._node
+        return self._node if time.monotonic() < self._sure_until else None
 
     async def node_for(self, tag: int) -> AsyncNode:  # noqa: ARG002
-        if self._node is None:
-            await self.refresh()
-        assert self._node is not None
+        async with self._lock:
+            if time.monotonic() >= self._sure_until and self._node.address is not None:
+                await self._look()
         return self._node
 
-    async def refresh(self) -> None:
-        failure: Exception = theirs.ConnectionError("no Sentinel knows a primary of this name")
-        for sentinel in self._sentinels:
+    def doubt(self) -> None:
+        self._sure_until = 0.0
+
+    async def _look(self) -> None:
+        """Whether the connections there are still lead to the primary; new ones ask for themselves."""
+        began = time.monotonic()
+        try:
+            if await self._locate() != self._node.address:
+                await self._node.disconnect()
+        except theirs.RedisError:
+            # No Sentinel answers. Connections that work are used on, and no new ones are made.
+            self._rest(began)
+        else:
+            self._rest(began)
+
+    def _rest(self, began: float) -> None:
+        now = time.monotonic()
+        self._sure_until = now + max(_SENTINELS_REST, _SHARE_OF_SENTINELS * (now - began))
+
+    async def _locate(self) -> Address:
+        failure: Exception = NotSent("has no primary of this name, as far as its Sentinels know")
+        for sentinel in list(self._sentinels):
             try:
                 found = await sentinel.ask(pack(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", self._name))
             except theirs.RedisError as exc:
                 failure = exc
                 continue
             if found is not None:
-                await self._move((found[0].decode(), int(found[1])))
-                return
-        if self._node is None:
-            raise failure
-
-    async def _move(self, address: Address) -> None:
-        if address != self._address:
-            former, self._node = self._node, AsyncNode(address, self._link)
-            self._address = address
-            if former is not None:
-                await former.close()
+                # Next time this one is asked first, and not those that were silent.
+                self._sentinels.sort(key=lambda each: each is not sentinel)
+                return found[0].decode(), int(found[1])
+        raise failure
 
     async def primaries(self) -> Sequence[AsyncNode]:
         return [await self.node_for(0)]
@@ -130,7 +159,7 @@ class AsyncWatched:
             node.discard()
 
     def _all(self) -> list[AsyncNode]:
-        return [*self._sentinels, *([] if self._node is None else [self._node])]
+        return [*self._sentinels, self._node]
 
 
 class AsyncCluster:
@@ -143,27 +172,45 @@ class AsyncCluster:
         self._asking = replace(link, timeout=link.timeout / _ASKED_IN_TURN)
         self._nodes: dict[Address, AsyncNode] = {}
         self._routes: dict[int, Address] = {}
+        self._doubts = 1
+        self._dispelled = 0
+        """Doubts that had come up when the picture was read; those that came after it are about this picture."""
+        self._answered: Address | None = None
+        self._lock = Lock()
 
     def known(self, tag: int) -> AsyncNode | None:
-        return self.node(self._routes[tag]) if self._routes else None
+        return self.node(self._routes[tag]) if self._dispelled == self._doubts else None
 
     async def node_for(self, tag: int) -> AsyncNode:
-        if not self._routes:
-            await self.refresh()
+        await self._look()
         return self.node(self._routes[tag])
 
     def node(self, address: Address) -> AsyncNode:
-        return self._nodes.get(address) or self._nodes.setdefault(address, AsyncNode(address, self._link))
+        return self._nodes.get(address) or self._nodes.setdefault(
+            address, AsyncNode(_at(address), self._link)
+        )
 
-    async def refresh(self) -> None:
+    def doubt(self) -> None:
+        self._doubts += 1
+
+    async def _look(self) -> None:
         """Ask the nodes we know, then those of the URL, for the first usable picture of the Cluster."""
+        async with self._lock:
+            doubts = self._doubts
+            if self._dispelled != doubts:
+                await self._read_routes()
+                self._dispelled = doubts
+
+    async def _read_routes(self) -> None:
         deadline = time.monotonic() + self._link.timeout
-        failure: Exception | None = None
-        for address in dict.fromkeys([*self._routes.values(), *self._hosts]):
-            node = AsyncNode(address, self._asking)
+        failure: Exception = NotSent("has no node that answers")
+        known = [*self._routes.values(), *self._hosts]
+        for address in dict.fromkeys(known if self._answered is None else [self._answered, *known]):
+            node = AsyncNode(_at(address), self._asking)
             try:
                 slots = await node.ask(pack(b"CLUSTER", b"SLOTS"))
                 self._routes = {tag: served_by(tag, slots, address) for tag in TAGS}
+                self._answered = address
             except theirs.RedisError as exc:
                 failure = exc
             else:
@@ -172,12 +219,10 @@ class AsyncCluster:
                 await node.close()
             if time.monotonic() > deadline:
                 break
-        if failure is not None and not self._routes:
-            raise failure
+        raise failure
 
     async def primaries(self) -> Sequence[AsyncNode]:
-        if not self._routes:
-            await self.refresh()
+        await self._look()
         return [self.node(address) for address in sorted(set(self._routes.values()))]
 
     async def close(self) -> None:

@@ -3,57 +3,70 @@
 
 import select
 import socket
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from redis import exceptions as theirs
 
-from dupeproof.stores.redis.links import LinkOptions
-from dupeproof.stores.redis.resp import new_reader
+from dupeproof.stores.redis.links import ROLE, TIME, LinkOptions, ServerClock, not_connected, unanswered
+from dupeproof.stores.redis.resp import Command, new_reader
 from dupeproof.stores.redis.targets import Address
 
 _CHUNK = 65_536
+Locate = Callable[[], Address]
 
 
 class Link:
-    def __init__(self, address: Address, options: LinkOptions) -> None:
+    def __init__(self, address: Address, options: LinkOptions, patience: float | None) -> None:
+        self._timeout = options.timeout
         try:
-            sock = socket.create_connection(address, timeout=options.timeout)
+            sock = socket.create_connection(address, timeout=patience or options.timeout)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket = (
                 sock if options.tls is None else options.tls.wrap_socket(sock, server_hostname=address[0])
             )
-        except TimeoutError:
-            raise theirs.TimeoutError("connecting took too long") from None
         except OSError as exc:
-            raise theirs.ConnectionError(f"connecting failed: {type(exc).__name__}") from exc
-        self._poller = select.poll()
-        self._poller.register(self._socket, select.POLLIN)
+            raise not_connected(exc) from exc
+        self._readable = _readable(self._socket)
         self._reader = new_reader()
         try:
-            self._greet(options.greeting())
+            self._greet(options)
+            self._socket.settimeout(options.timeout)
+        except theirs.RedisError as exc:
+            self.close()
+            raise unanswered(exc) from exc
         except BaseException:
             self.close()
             raise
 
-    def _greet(self, commands: list[bytes]) -> None:
-        for command in commands:
+    def _greet(self, options: LinkOptions) -> None:
+        for command in options.greeting():
             [reply] = self.ask(command, 1)
             if isinstance(reply, Exception):
                 raise reply
+        if options.primary:
+            [role] = self.ask(ROLE, 1)
+            options.check_role(role)
 
-    def ask(self, payload: bytes, count: int) -> list[Any]:
+    def ask(self, payload: bytes, count: int, patience: float | None = None) -> list[Any]:
         try:
+            if patience is not None:
+                self._socket.settimeout(patience)
             self._socket.sendall(payload)
-            return self._replies(count)
+            replies = self._replies(count)
         except TimeoutError:
             raise theirs.TimeoutError("no answer in time") from None
         except OSError as exc:
             raise theirs.ConnectionError(f"the connection broke: {type(exc).__name__}") from exc
+        if patience is not None:
+            self._socket.settimeout(self._timeout)
+        return replies
 
     @property
     def is_stale(self) -> bool:
         """An idle connection has nothing to say. If it does, the server has closed it."""
-        return bool(self._poller.poll(0))
+        return bool(self._readable())
 
     def close(self) -> None:
         self._socket.close()
@@ -77,18 +90,30 @@ class Link:
             reader.feed(data)
 
 
-class Node:
-    """A server by its address; as many connections as threads use it at once."""
+def _readable(sock: socket.socket) -> Callable[[], object]:
+    """Tells, without waiting, whether there is something to read."""
+    if not hasattr(select, "poll"):  # eventlet takes it away; its select has no limit
+        return lambda: select.select([sock], [], [], 0)[0]
+    poller = select.poll()
+    poller.register(sock, select.POLLIN)
+    return partial(poller.poll, 0)
 
-    def __init__(self, address: Address, options: LinkOptions) -> None:
-        self._address = address
+
+class Node:
+    """A server, with as many connections as threads use it at once; `locate` says where it is, for each new one."""
+
+    def __init__(self, locate: Locate, options: LinkOptions) -> None:
+        self._locate = locate
         self._options = options
         self._idle: list[Link] = []
         self._closed = False
+        self.clock = ServerClock()
+        self.address: Address | None = None
+        """Where it was found last."""
 
-    def ask(self, payload: bytes) -> Any:
-        """The server's reply; its error, raised."""
-        [reply] = self.ask_many(payload, 1)
+    def ask(self, command: Command, patience: float | None = None) -> Any:
+        """The server's reply; its error, raised. With less patience than usual where that is given, in seconds."""
+        [reply] = self.ask_many([command], patience)
         if isinstance(reply, Exception):
             try:
                 raise reply
@@ -98,13 +123,20 @@ class Node:
                 )  # or the error and this frame would keep each other, and all callers' variables, alive
         return reply
 
-    def ask_many(self, payload: bytes, count: int) -> list[Any]:
+    def ask_many(self, commands: Sequence[Command], patience: float | None = None) -> list[Any]:
         """The replies to several commands; errors among them as values."""
-        link = self._taken()
+        link = self._taken(patience)
         try:
-            replies = link.ask(payload, count)
+            if self.clock.is_old and not all(type(command) is bytes for command in commands):
+                self.clock.read(link.ask(TIME, 1, patience))
+            replies = link.ask(b"".join(map(self.clock.pack, commands)), len(commands), patience)
+        except theirs.RedisError:
+            # Half a conversation may be left on it: nobody else must read the rest. The others go the same way, or each
+            # would be found dead or silent by a call of its own.
+            link.close()
+            self.disconnect()
+            raise
         except BaseException:
-            # Half a conversation may be left on it: nobody else must read the rest.
             link.close()
             raise
         if self._closed:
@@ -116,18 +148,34 @@ class Node:
     def close(self) -> None:
         """Give up idle connections; those in use are given up by their users."""
         self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        self.disconnect()
 
-    def discard(self) -> None:
-        self.close()
-
-    def _taken(self) -> Link:
+    def disconnect(self) -> None:
+        """Give up idle connections; the next call makes a new one."""
         while True:
             try:
                 link = self._idle.pop()
             except IndexError:
-                return Link(self._address, self._options)
+                return
+            link.close()
+
+    def discard(self) -> None:
+        self.close()
+
+    def _taken(self, patience: float | None) -> Link:
+        while True:
+            try:
+                link = self._idle.pop()
+            except IndexError:
+                return self._connected(patience)
             if not link.is_stale:
                 return link
             link.close()
+
+    def _connected(self, patience: float | None) -> Link:
+        address = self._locate()
+        link = Link(address, self._options, patience)
+        if address != self.address:
+            self.clock.doubt()
+            self.address = address
+        return link

@@ -2,7 +2,9 @@
 """Where the keys live: on one server, on the primary Sentinel names, or spread over a Cluster by hash tag.
 
 Not redis-py's clients for these: they repeat commands whose reply was lost, which would turn a mark of our own into a
-duplicate. With 64 hash tags the map of a Cluster is a table of 64 entries.
+duplicate. What they are good at is when to look again, and that is kept to here: Sentinels are asked for every new
+connection, as their protocol for clients has it, and the map of a Cluster is read again after every answer, silence or
+refusal that says it may be outdated. With 64 hash tags that map is a table of 64 entries.
 """
 
 import time
@@ -12,7 +14,9 @@ from typing import Protocol
 from msgspec.structs import replace
 from redis import exceptions as theirs
 
-from dupeproof.stores.redis._sync.node import Node
+from dupeproof.stores._sync.runtime import Lock
+from dupeproof.stores.redis._sync.node import Locate, Node
+from dupeproof.stores.redis.faults import NotSent
 from dupeproof.stores.redis.layout import TAGS
 from dupeproof.stores.redis.links import LinkOptions
 from dupeproof.stores.redis.resp import pack
@@ -21,6 +25,11 @@ from dupeproof.stores.redis.targets import Address, Target
 
 _ASKED_IN_TURN = 4
 """How many nodes may keep silent, one after the other, before the time of a call is used up."""
+_SENTINELS_REST = 1.0
+"""Seconds for which the Sentinels' word is taken. In a planned fail-over nobody closes the connections to a primary that
+goes on for some seconds: this bounds how long it is written to."""
+_SHARE_OF_SENTINELS = 20
+"""They rest for so many times as long as their answer took: Sentinels that are all away must not slow down every call."""
 
 
 class Topology(Protocol):
@@ -30,8 +39,8 @@ class Topology(Protocol):
 
     def node_for(self, tag: int) -> Node: ...
 
-    def refresh(self) -> None:
-        """Look again where things are, after an answer or a silence that says they moved."""
+    def doubt(self) -> None:
+        """After an answer or a silence that says things may have moved: look again before the next command."""
         ...
 
     def primaries(self) -> Sequence[Node]: ...
@@ -51,11 +60,18 @@ def topology(target: Target) -> Topology:
     return Alone(target.hosts[0], target.link)
 
 
+def _at(address: Address) -> Locate:
+    def locate() -> Address:
+        return address
+
+    return locate
+
+
 class Alone:
     """One server."""
 
     def __init__(self, address: Address, link: LinkOptions) -> None:
-        self._node = Node(address, link)
+        self._node = Node(_at(address), link)
 
     def known(self, tag: int) -> Node:  # noqa: ARG002 - every tag lives here
         return self._node
@@ -63,7 +79,7 @@ class Alone:
     def node_for(self, tag: int) -> Node:  # noqa: ARG002
         return self._node
 
-    def refresh(self) -> None:
+    def doubt(self) -> None:
         """There is nowhere else to look."""
 
     def primaries(self) -> Sequence[Node]:
@@ -82,42 +98,55 @@ class Watched:
     def __init__(
         self, sentinels: list[Address], name: str, link: LinkOptions, sentinel_link: LinkOptions
     ) -> None:
-        asking = replace(sentinel_link, timeout=sentinel_link.timeout / len(sentinels))
-        self._sentinels = [Node(address, asking) for address in sentinels]
+        # If all of them keep silent, half of a call's time is left for the primary.
+        asking = replace(sentinel_link, timeout=sentinel_link.timeout / 2 / len(sentinels))
+        self._sentinels = [Node(_at(address), asking) for address in sentinels]
         self._name = name.encode()
-        self._link = link
-        self._address: Address | None = None
-        self._node: Node | None = None
+        self._node = Node(self._locate, replace(link, primary=True))
+        self._lock = Lock()
+        self._sure_until = 0.0
 
     def known(self, tag: int) -> Node | None:  # noqa: ARG002 - every tag lives on the primary
-        return self._node
+        return self._node if time.monotonic() < self._sure_until else None
 
     def node_for(self, tag: int) -> Node:  # noqa: ARG002
-        if self._node is None:
-            self.refresh()
-        assert self._node is not None
+        with self._lock:
+            if time.monotonic() >= self._sure_until and self._node.address is not None:
+                self._look()
         return self._node
 
-    def refresh(self) -> None:
-        failure: Exception = theirs.ConnectionError("no Sentinel knows a primary of this name")
-        for sentinel in self._sentinels:
+    def doubt(self) -> None:
+        self._sure_until = 0.0
+
+    def _look(self) -> None:
+        """Whether the connections there are still lead to the primary; new ones ask for themselves."""
+        began = time.monotonic()
+        try:
+            if self._locate() != self._node.address:
+                self._node.disconnect()
+        except theirs.RedisError:
+            # No Sentinel answers. Connections that work are used on, and no new ones are made.
+            self._rest(began)
+        else:
+            self._rest(began)
+
+    def _rest(self, began: float) -> None:
+        now = time.monotonic()
+        self._sure_until = now + max(_SENTINELS_REST, _SHARE_OF_SENTINELS * (now - began))
+
+    def _locate(self) -> Address:
+        failure: Exception = NotSent("has no primary of this name, as far as its Sentinels know")
+        for sentinel in list(self._sentinels):
             try:
                 found = sentinel.ask(pack(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", self._name))
             except theirs.RedisError as exc:
                 failure = exc
                 continue
             if found is not None:
-                self._move((found[0].decode(), int(found[1])))
-                return
-        if self._node is None:
-            raise failure
-
-    def _move(self, address: Address) -> None:
-        if address != self._address:
-            former, self._node = self._node, Node(address, self._link)
-            self._address = address
-            if former is not None:
-                former.close()
+                # Next time this one is asked first, and not those that were silent.
+                self._sentinels.sort(key=lambda each: each is not sentinel)
+                return found[0].decode(), int(found[1])
+        raise failure
 
     def primaries(self) -> Sequence[Node]:
         return [self.node_for(0)]
@@ -131,7 +160,7 @@ class Watched:
             node.discard()
 
     def _all(self) -> list[Node]:
-        return [*self._sentinels, *([] if self._node is None else [self._node])]
+        return [*self._sentinels, self._node]
 
 
 class Cluster:
@@ -144,27 +173,43 @@ class Cluster:
         self._asking = replace(link, timeout=link.timeout / _ASKED_IN_TURN)
         self._nodes: dict[Address, Node] = {}
         self._routes: dict[int, Address] = {}
+        self._doubts = 1
+        self._dispelled = 0
+        """Doubts that had come up when the picture was read; those that came after it are about this picture."""
+        self._answered: Address | None = None
+        self._lock = Lock()
 
     def known(self, tag: int) -> Node | None:
-        return self.node(self._routes[tag]) if self._routes else None
+        return self.node(self._routes[tag]) if self._dispelled == self._doubts else None
 
     def node_for(self, tag: int) -> Node:
-        if not self._routes:
-            self.refresh()
+        self._look()
         return self.node(self._routes[tag])
 
     def node(self, address: Address) -> Node:
-        return self._nodes.get(address) or self._nodes.setdefault(address, Node(address, self._link))
+        return self._nodes.get(address) or self._nodes.setdefault(address, Node(_at(address), self._link))
 
-    def refresh(self) -> None:
+    def doubt(self) -> None:
+        self._doubts += 1
+
+    def _look(self) -> None:
         """Ask the nodes we know, then those of the URL, for the first usable picture of the Cluster."""
+        with self._lock:
+            doubts = self._doubts
+            if self._dispelled != doubts:
+                self._read_routes()
+                self._dispelled = doubts
+
+    def _read_routes(self) -> None:
         deadline = time.monotonic() + self._link.timeout
-        failure: Exception | None = None
-        for address in dict.fromkeys([*self._routes.values(), *self._hosts]):
-            node = Node(address, self._asking)
+        failure: Exception = NotSent("has no node that answers")
+        known = [*self._routes.values(), *self._hosts]
+        for address in dict.fromkeys(known if self._answered is None else [self._answered, *known]):
+            node = Node(_at(address), self._asking)
             try:
                 slots = node.ask(pack(b"CLUSTER", b"SLOTS"))
                 self._routes = {tag: served_by(tag, slots, address) for tag in TAGS}
+                self._answered = address
             except theirs.RedisError as exc:
                 failure = exc
             else:
@@ -173,12 +218,10 @@ class Cluster:
                 node.close()
             if time.monotonic() > deadline:
                 break
-        if failure is not None and not self._routes:
-            raise failure
+        raise failure
 
     def primaries(self) -> Sequence[Node]:
-        if not self._routes:
-            self.refresh()
+        self._look()
         return [self.node(address) for address in sorted(set(self._routes.values()))]
 
     def close(self) -> None:

@@ -1,6 +1,12 @@
 -- core/sequences.py in Lua. A row is one string: epoch 8, floor 8, then a bitmap of the numbers that came, which begins
 -- at the last multiple of eight up to the floor, so that its bytes never need to be shifted.
--- ARGV per key: epoch, number, gap. Answers per key: 0 fresh, 1 duplicate, 2 fenced, 3 too old.
+-- ARGV: the moment after which nobody waits for the answer any more; then per key: epoch, number, gap.
+-- Answers per key: 0 fresh, 1 duplicate, 2 fenced, 3 too old.
+local time = redis.call('TIME')
+if time[1] * 1000 + math.floor(time[2] / 1000) > tonumber(ARGV[1]) then
+    return redis.error_reply('LATE nothing was done')
+end
+
 local function decide(key, packed)
     local epoch, number, gap = struct.unpack('>I8I8I4', packed)
     local raw = redis.call('GET', key)
@@ -34,6 +40,6 @@ end
 
 local answers = {}
 for i, key in ipairs(KEYS) do
-    answers[i] = decide(key, ARGV[i])
+    answers[i] = decide(key, ARGV[i + 1])
 end
 return answers

@@ -10,20 +10,26 @@ local NO_FINGERPRINT = string.rep('\0', 16)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
-local function load(key)
-    local raw = redis.call('GET', key)
-    if not raw then
-        return nil
-    end
+local function parse(raw)
     local r = {raw = raw}
     local at
     r.state, r.hold, r.token, r.attempt, r.fingerprint, r.created, r.namespace, at = struct.unpack(HEAD, raw)
     r.lease, r.window, r.label = struct.unpack(TAIL, raw, at)
+    return r
+end
+
+local function found(key, raw)
+    local r = parse(raw)
     r.lease_left = r.lease - now
     if r.state == 'r' and r.lease == 0 then
         r.lease_left = redis.call('PTTL', key) - r.window
     end
     return r
+end
+
+local function load(key)
+    local raw = redis.call('GET', key)
+    return raw and found(key, raw)
 end
 
 local function store(key, r, window, ttl)
