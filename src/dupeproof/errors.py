@@ -63,7 +63,7 @@ class StoreUnavailable(DupeproofError):
     def __init__(self, text: str, *, refused: bool = False) -> None:
         super().__init__(text)
         self.refused = refused
-        """The store was reached and would not take what it was given, nor did it do a part of it."""
+        """The store will not take the value it was given, now or later, and did nothing."""
 
 
 class TokenError(DupeproofError):

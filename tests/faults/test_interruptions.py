@@ -5,8 +5,7 @@ import socket
 
 import pytest
 
-from dupeproof import AsyncOnce, Busy, Held, Once, StoreUnavailable
-from dupeproof.stores.memory import AsyncMemoryStore
+from dupeproof import AsyncOnce, Busy, Held, Once
 from support.stores import EVERY, on
 from support.workers import wait_for
 
@@ -123,37 +122,6 @@ async def test_calls_cancelled_at_any_moment_never_mix_up_the_answers_of_others(
         for start in range(0, 100, 20):
             numbers = range(start, start + 20)
             await asyncio.gather(*map(impatient, numbers), *map(patient, numbers))
-
-
-async def test_a_claim_cancelled_while_those_of_before_are_handed_back_is_handed_back_too():
-    class Recovering(AsyncMemoryStore):
-        down, releasing = True, asyncio.Event()
-
-        async def claim(self, requests):
-            if self.down:
-                await super().claim(requests)
-                raise StoreUnavailable("the answer was lost")
-            return await super().claim(requests)
-
-        async def release(self, changes):
-            if not self.releasing.is_set():
-                self.releasing.set()
-                await asyncio.Event().wait()
-            return await super().release(changes)
-
-    store = Recovering()
-    once = AsyncOnce(store)
-    with pytest.raises(StoreUnavailable):
-        await once.run("before", value)
-    store.down = False
-    task = asyncio.create_task(once.run("key", value))
-    await store.releasing.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert await state_of(once, "key") is None
-    await once.run("next", value)
-    assert await state_of(once, "before") is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Which open claims are due for renewal: the bookkeeping both heartbeats share. Reads no clock, does no I/O.
+"""Which open claims are due for renewal, and when a store that was away is tried again: what sync and async share of
+the work behind the calls. Reads no clock, does no I/O.
 
 Every guarded call passes through `add` and `remove`, and nearly all are over long before they are due. So these take
 no lock: they change one dict entry, which the interpreter does in one piece, and compare with the time at which the
@@ -6,13 +7,21 @@ heartbeat has promised to look again. The promise is withdrawn before the entrie
 those read, or finds no promise and wakes the heartbeat.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
 from typing import Protocol
 from weakref import ref
 
 from dupeproof.core.records import Renew
 
 NO_PROMISE = float("inf")
+MOST_AFTERWARDS = 1_000
+"""Changes that are kept for a store that is away; of later ones the lease takes care."""
+
+
+def pauses() -> Iterator[float]:
+    """Seconds before each try to tell such a store."""
+    return chain((0.05, 0.1, 0.25, 0.5), repeat(1.0))
 
 
 class Beating(Protocol):

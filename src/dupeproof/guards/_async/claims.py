@@ -196,7 +196,7 @@ class AsyncClaim:
             self._at("after-effect")
         change = self.closing(value)
         try:
-            [(ours, stored)] = await self._engine.finish([change])
+            [(ours, stored)] = await self._engine.finish([change], self._policy.terms.lease)
         except StoreUnavailable:
             if self.not_recorded():
                 raise
@@ -327,7 +327,7 @@ class AsyncClaim:
         try:
             ours = await self._engine.fail(change)
         except StoreUnavailable:
-            # The caller needs the error of the work itself; the lease will open the key.
+            # The caller needs the error of the work itself.
             self._publish(Kind.STORE_DOWN)
             return
         self._publish((Kind.DEAD if dead else Kind.FAILED) if ours else Kind.LOST)

@@ -123,7 +123,7 @@ class AsyncBatch:
         if not changes:
             return
         try:
-            answers = await self._engine.finish(changes)
+            answers = await self._engine.finish(changes, self._policy.terms.lease)
         except StoreUnavailable as exc:
             for place, claim in claims.items():
                 if claim.not_recorded():

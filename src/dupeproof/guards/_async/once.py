@@ -301,7 +301,7 @@ class AsyncOnce:
 
     async def close(self) -> None:
         """Stop renewing and give up connections. Closing twice is fine."""
-        self._engine.heartbeat.stop()
+        await self._engine.stop()
         if self._owned:
             await self._store.close()
 

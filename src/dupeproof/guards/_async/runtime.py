@@ -3,14 +3,15 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
+from dupeproof import forks
 from dupeproof.core.events import logger
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.errors import StoreUnavailable
-from dupeproof.guards.beating import Beating, Pulse
+from dupeproof.guards.beating import MOST_AFTERWARDS, Beating, Pulse, pauses
 
 IS_ASYNC = True
 CANCELLED = asyncio.CancelledError
@@ -91,6 +92,13 @@ class _LoopBeat:
         finally:
             self.arm()
 
+    async def end(self) -> None:
+        if self._renewal is not None and not self._renewal.done():
+            self._renewal.cancel()
+            await asyncio.wait([self._renewal])
+        if self._timer is not None:
+            self._timer.cancel()
+
     async def _renewed(self, due: list[Beating], now: float) -> bool:
         try:
             answers = await self._store.renew([claim.renewal() for claim in due])
@@ -132,5 +140,50 @@ class Heartbeat:
         if beat is not None and beat.pulse.is_late(time.monotonic()):
             await beat.renew()
 
-    def stop(self) -> None:
-        """Nothing to do: without open claims there are no timers, and open claims are kept alive to their end."""
+    async def stop(self) -> None:
+        """End the renewal that is under way, unless claims are still open: those are kept alive to their end."""
+        beat = self._beats.get(asyncio.get_running_loop())
+        if beat is not None and not beat.pulse:
+            await beat.end()
+
+
+class Afterwards(Generic[C]):
+    """What the store is still to be told although nobody waits for it; tried again by a task until it answers."""
+
+    def __init__(self, tell: Callable[[list[C]], Coroutine[Any, Any, None]]) -> None:
+        self._tell = tell
+        self._changes: list[C] = []
+        self._task: asyncio.Task[None] | None = None
+        forks.reset_in_children(self)
+
+    def after_fork(self) -> None:
+        self._changes, self._task = [], None
+
+    def add(self, changes: Iterable[C]) -> None:
+        forks.look()
+        self._changes += list(changes)[: MOST_AFTERWARDS - len(self._changes)]
+        if self._task is None or self._task.done() or self._task.get_loop().is_closed():
+            self._task = asyncio.get_running_loop().create_task(self._work())
+
+    async def stop(self) -> None:
+        """Give up what is left: nothing reaches the store after this."""
+        forks.look()
+        self._changes = []
+        task, self._task = self._task, None
+        if task is not None and task.get_loop() is asyncio.get_running_loop():
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _work(self) -> None:
+        for pause in pauses():
+            await sleep(pause)
+            changes = list(self._changes)
+            if not changes:
+                return
+            try:
+                await self._tell(changes)
+            except StoreUnavailable:
+                continue
+            except Exception:
+                logger.exception("The store could not be told of %d claims", len(changes))
+            self._changes = self._changes[len(changes) :]

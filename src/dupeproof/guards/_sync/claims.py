@@ -197,7 +197,7 @@ class Claim:
             self._at("after-effect")
         change = self.closing(value)
         try:
-            [(ours, stored)] = self._engine.finish([change])
+            [(ours, stored)] = self._engine.finish([change], self._policy.terms.lease)
         except StoreUnavailable:
             if self.not_recorded():
                 raise
@@ -328,7 +328,7 @@ class Claim:
         try:
             ours = self._engine.fail(change)
         except StoreUnavailable:
-            # The caller needs the error of the work itself; the lease will open the key.
+            # The caller needs the error of the work itself.
             self._publish(Kind.STORE_DOWN)
             return
         self._publish((Kind.DEAD if dead else Kind.FAILED) if ours else Kind.LOST)

@@ -3,6 +3,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from itertools import chain, repeat
 
 from msgspec.structs import replace
 
@@ -12,14 +13,14 @@ from dupeproof.core.protocols import Store, Waitable
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
-from dupeproof.guards._sync.runtime import CANCELLED, Heartbeat, sleep
+from dupeproof.guards._sync.runtime import CANCELLED, Afterwards, Heartbeat, sleep
 from dupeproof.guards.cache import FinishedCache
 from dupeproof.guards.results import DeadCall
 
 _FIRST_POLL = 0.005
 _LONGEST_POLL = 0.25
 _RETRIES = (0.05, 0.2, 0.75)
-_MOST_LEFT_OVER = 1_000
+_LONGEST_PAUSE = 1.0
 
 
 class Engine:
@@ -36,17 +37,14 @@ class Engine:
         self.on_dead = on_dead
         self.cache = cache
         self._waitable = store if isinstance(store, Waitable) else None
-        self._left_over: list[Release] = []
+        self._afterwards = Afterwards(self._tell)
 
     def ask(self, requests: list[ClaimRequest]) -> list[outcomes.Outcome]:
         try:
             answers = self.store.claim(requests)
-            if self._left_over:
-                self._hand_back_left_over()
         except StoreUnavailable:
-            # The question may still be under way and be granted later, to nobody: to be handed back then.
-            room = _MOST_LEFT_OVER - len(self._left_over)
-            self._left_over += map(_handing_back, requests[:room])
+            # It may have been granted all the same, and only the answer be lost: nobody will work on it.
+            self._afterwards.add(map(_handing_back, requests))
             raise
         except Exception:
             raise
@@ -79,39 +77,42 @@ class Engine:
         try:
             self.store.release(changes)
         except StoreUnavailable:
-            logger.info("Claims that were interrupted could not be handed back; their lease will run out")
+            self._afterwards.add(changes)
 
-    def finish(self, changes: list[Finish]) -> list[tuple[bool, Finish]]:
+    def finish(self, changes: list[Finish], lease: int) -> list[tuple[bool, Finish]]:
         """Whether each claim was ours, and what was stored in the end.
 
-        Worth repeating: an effect that is not recorded may happen again. A value that the store will not take is
-        recorded as done without it, for the same reason. And a caller who is cancelled meanwhile waits for it: it may be
-        sent twice, so it needs no task of its own until then.
+        Worth repeating, for as long as a lease: an effect that is not recorded may happen again. A value that the store
+        will not take is recorded as done without it, for the same reason. And a caller who is cancelled meanwhile waits
+        for it: it may be sent twice, so it needs no task of its own until then.
         """
+        give_up = time.monotonic() + lease / 1_000
         try:
             try:
                 answers = self.store.finish(changes)
             except StoreUnavailable as exc:
-                return self._finish_again(changes, exc)
+                return self._finish_again(changes, exc, give_up)
         except CANCELLED:
-            self.finish(changes)
+            self.finish(changes, lease)
             raise
         return list(zip(answers, changes, strict=True))
 
-    def _finish_again(self, changes: list[Finish], error: StoreUnavailable) -> list[tuple[bool, Finish]]:
+    def _finish_again(
+        self, changes: list[Finish], error: StoreUnavailable, give_up: float
+    ) -> list[tuple[bool, Finish]]:
         if error.refused and len(changes) > 1:
-            return [(self.finish([change]))[0] for change in changes]
-        give_up = time.monotonic() + sum(_RETRIES)
-        for pause in _RETRIES:
+            left = max(0, int((give_up - time.monotonic()) * 1_000))
+            return [(self.finish([change], left))[0] for change in changes]
+        for pause in chain(_RETRIES, repeat(_LONGEST_PAUSE)):
             if error.refused and changes[0].codec != NOT_REPLAYABLE:
                 logger.warning(
                     "A result was refused by the store, and is recorded as not replayable: %s", error
                 )
                 changes = [replace(changes[0], codec=NOT_REPLAYABLE, result=b"")]
-            elif time.monotonic() > give_up:
-                raise error
+            elif time.monotonic() >= give_up:
+                break
             else:
-                sleep(pause)
+                sleep(min(pause, give_up - time.monotonic()))
             try:
                 answers = self.store.finish(changes)
             except StoreUnavailable as exc:
@@ -139,7 +140,10 @@ class Engine:
             self.cache.keep(key, record.fingerprint, done, until=until, drops=drops)
 
     def fail(self, change: Fail) -> bool:
-        """Worth repeating where it is the last attempt, which only the one who made it can tell the hook of."""
+        """Worth repeating where it is the last attempt, which only the one who made it can tell the hook of.
+
+        The others are told when the store answers again, if need be after the call has raised the error of its work.
+        """
         for pause in _RETRIES if change.dead else ():
             try:
                 [ours] = self.store.fail([change])
@@ -147,17 +151,25 @@ class Engine:
                 sleep(pause)
             else:
                 return ours
-        [ours] = self.store.fail([change])
+        try:
+            [ours] = self.store.fail([change])
+        except StoreUnavailable:
+            self._afterwards.add([change])
+            raise
         return ours
 
-    def _hand_back_left_over(self) -> None:
-        left_over, self._left_over = self._left_over, []
-        try:
-            self.store.release(left_over)
-        except BaseException as exc:
-            self._left_over += left_over
-            if not isinstance(exc, StoreUnavailable):
-                raise
+    def stop(self) -> None:
+        """Renew no more, when the claims that are open have come to their end, and tell the store no more."""
+        self.heartbeat.stop()
+        self._afterwards.stop()
+
+    def _tell(self, changes: list[Release | Fail]) -> None:
+        releases = [change for change in changes if isinstance(change, Release)]
+        fails = [change for change in changes if isinstance(change, Fail)]
+        if releases:
+            self.store.release(releases)
+        if fails:
+            self.store.fail(fails)
 
 
 def _handing_back(request: ClaimRequest) -> Release:

@@ -122,7 +122,7 @@ class Batch:
         if not changes:
             return
         try:
-            answers = self._engine.finish(changes)
+            answers = self._engine.finish(changes, self._policy.terms.lease)
         except StoreUnavailable as exc:
             for place, claim in claims.items():
                 if claim.not_recorded():

@@ -298,7 +298,7 @@ class Once:
 
     def close(self) -> None:
         """Stop renewing and give up connections. Closing twice is fine."""
-        self._engine.heartbeat.stop()
+        self._engine.stop()
         if self._owned:
             self._store.close()
 

@@ -3,18 +3,20 @@
 
 import threading
 import time
+from collections.abc import Callable, Iterable
 from types import CoroutineType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dupeproof import forks
 from dupeproof.core.events import logger
 from dupeproof.core.protocols import Store
 from dupeproof.errors import ConfigError, StoreUnavailable
-from dupeproof.guards.beating import Beating, Pulse
+from dupeproof.guards.beating import MOST_AFTERWARDS, Beating, Pulse, pauses
 
 IS_ASYNC = False
 CANCELLED: tuple[type[BaseException], ...] = ()
 """Nobody cancels a thread."""
+C = TypeVar("C")
 T = TypeVar("T")
 sleep = time.sleep
 _IDLE_SECONDS = 10.0
@@ -117,3 +119,52 @@ class Heartbeat:
             return True
         self._pulse.postpone(due, now)
         return False
+
+
+class Afterwards(Generic[C]):
+    """What the store is still to be told although nobody waits for it; tried again by a daemon thread until it answers."""
+
+    def __init__(self, tell: Callable[[list[C]], None]) -> None:
+        self._tell = tell
+        self.after_fork()
+        forks.reset_in_children(self)
+
+    def after_fork(self) -> None:
+        self._changes: list[C] = []
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def add(self, changes: Iterable[C]) -> None:
+        forks.look()
+        with self._changed:
+            self._changes += list(changes)[: MOST_AFTERWARDS - len(self._changes)]
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="dupeproof-afterwards", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Give up what is left: nothing reaches the store after this."""
+        forks.look()
+        with self._changed:
+            thread, self._changes = self._thread, []
+            self._changed.notify()
+        if thread is not None:
+            thread.join()
+
+    def _work(self) -> None:
+        for pause in pauses():
+            with self._changed:
+                if self._changes:
+                    self._changed.wait(pause)
+                changes = list(self._changes)
+                if not changes:
+                    self._thread = None
+                    return
+            try:
+                self._tell(changes)
+            except StoreUnavailable:
+                continue
+            except Exception:
+                logger.exception("The store could not be told of %d claims", len(changes))
+            with self._changed:
+                self._changes = self._changes[len(changes) :]

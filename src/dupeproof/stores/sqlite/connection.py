@@ -34,7 +34,6 @@ _CALLS_BETWEEN_LOOKS = 256
 _FIRST_PAUSES = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.025, 0.025, 0.05, 0.05)
 _LONGEST_PAUSE = 0.1
 """Seconds, as SQLite itself would wait for a lock. Not by its own timeout: a replay must not wait at all."""
-_REFUSED = (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_FULL)
 NAMES = re.findall(r"^CREATE \w+ IF NOT EXISTS (\w+)", SCHEMA, flags=re.MULTILINE)
 _TABLES = f"SELECT count(*) FROM sqlite_master WHERE name IN ({', '.join(map(repr, NAMES))})"  # noqa: S608 - ours
 
@@ -268,7 +267,10 @@ def is_busy(exc: sqlite3.OperationalError) -> bool:
 
 
 def _refused(exc: sqlite3.Error) -> bool:
-    return getattr(exc, "sqlite_errorcode", 0) & 0xFF in _REFUSED or isinstance(exc, sqlite3.DataError)
+    """Whether the value itself is what SQLite will not take. A full disk, for one, may pass."""
+    return getattr(exc, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_TOOBIG or isinstance(
+        exc, sqlite3.DataError
+    )
 
 
 def _advice(exc: sqlite3.Error, timeout: float) -> str:

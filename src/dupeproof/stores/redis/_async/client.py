@@ -108,8 +108,11 @@ class AsyncClient:
                     if tries > 1:
                         await sleep(_PAUSE)
                 except NoAnswer:
+                    # Others may have waited for longer on the same connection, so that there is time left for this one.
+                    asked = None
                     places.doubt()
-                    raise
+                    if not repeat or time.monotonic() > deadline:
+                        raise
         except FAULTS as exc:
             raise unavailable(self.target.shown, exc) from exc
 

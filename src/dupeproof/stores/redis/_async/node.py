@@ -122,9 +122,10 @@ class Link(asyncio.Protocol):
     def _send(self, payload: bytes, waiter: "asyncio.Future[Any] | _Batch") -> None:
         if self.lost:
             raise theirs.ConnectionError("the connection is gone")
-        if not self._waiting and self._watchdog is None:
+        if not self._waiting:
             self._progress = self._loop.time()
-            self._watchdog = self._loop.call_later(self._timeout, self._watch)
+            if self._watchdog is None:
+                self._watchdog = self._loop.call_later(self._timeout, self._watch)
         self._waiting.append(waiter)
         if not self._outgoing:
             self._loop.call_soon(self._flush)

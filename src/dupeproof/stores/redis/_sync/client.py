@@ -109,8 +109,11 @@ class Client:
                     if tries > 1:
                         sleep(_PAUSE)
                 except NoAnswer:
+                    # Others may have waited for longer on the same connection, so that there is time left for this one.
+                    asked = None
                     places.doubt()
-                    raise
+                    if not repeat or time.monotonic() > deadline:
+                        raise
         except FAULTS as exc:
             raise unavailable(self.target.shown, exc) from exc
 
