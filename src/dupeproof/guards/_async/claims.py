@@ -16,10 +16,10 @@ from dupeproof.core.crashes import Crashed, armed, reached
 from dupeproof.core.events import Kind, Tellers, logger
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
-from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Release, Renew, Terms
+from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Renew, Terms
 from dupeproof.core.tokens import new_token
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
-from dupeproof.guards._async.engine import AsyncEngine
+from dupeproof.guards._async.engine import AsyncEngine, handing_back
 from dupeproof.guards._async.runtime import insisting, settle, shielded
 from dupeproof.guards.beating import Pulse
 from dupeproof.guards.entries import replay
@@ -251,13 +251,15 @@ class AsyncClaim:
         await shielded(self._fail(error))
 
     async def release(self) -> bool:
-        """Hand the claim back because nothing was done. False when it was no longer yours."""
+        """Hand the claim back because nothing was done. False when it was no longer yours.
+
+        A store that cannot be told now is told when it answers again.
+        """
         if not self._open:
             return False
         self.shut()
         self.won = False
-        change = Release(self._request.key, self.token, self._policy.terms.window)
-        [ours] = await insisting(self._engine.store.release, [change])
+        [ours] = await self._engine.release([handing_back(self._request)])
         self._publish(Kind.RELEASED if ours else Kind.LOST)
         return ours
 

@@ -43,7 +43,7 @@ class AsyncEngine:
             answers = await self.store.claim(requests)
         except StoreUnavailable:
             # It may have been granted all the same, and only the answer be lost: nobody will work on it.
-            self._afterwards.add(map(_handing_back, requests))
+            self._afterwards.add(map(handing_back, requests))
             raise
         except Exception:
             raise
@@ -71,12 +71,16 @@ class AsyncEngine:
                 pause = min(pause * 1.5, _LONGEST_POLL)
 
     async def unask(self, requests: Iterable[ClaimRequest]) -> None:
-        """Interrupted before any work: hand back what may have been granted. If that fails, the lease is the bound."""
-        changes = list(map(_handing_back, requests))
+        """Before any work: hand back what may have been granted, now or when the store answers again."""
+        await self.release(list(map(handing_back, requests)))
+
+    async def release(self, changes: list[Release]) -> list[bool]:
+        """False for those that were no longer ours, as far as the store can tell now."""
         try:
-            await insisting(self.store.release, changes)
+            return await insisting(self.store.release, changes)
         except StoreUnavailable:
             self._afterwards.add(changes)
+            return [True] * len(changes)
 
     async def finish(self, changes: list[Finish], lease: int) -> list[tuple[bool, Finish]]:
         """Whether each claim was ours, and what was stored in the end.
@@ -171,5 +175,5 @@ class AsyncEngine:
             await self.store.fail(fails)
 
 
-def _handing_back(request: ClaimRequest) -> Release:
+def handing_back(request: ClaimRequest) -> Release:
     return Release(request.key, request.token, request.terms.window)

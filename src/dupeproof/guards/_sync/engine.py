@@ -44,7 +44,7 @@ class Engine:
             answers = self.store.claim(requests)
         except StoreUnavailable:
             # It may have been granted all the same, and only the answer be lost: nobody will work on it.
-            self._afterwards.add(map(_handing_back, requests))
+            self._afterwards.add(map(handing_back, requests))
             raise
         except Exception:
             raise
@@ -72,12 +72,16 @@ class Engine:
                 pause = min(pause * 1.5, _LONGEST_POLL)
 
     def unask(self, requests: Iterable[ClaimRequest]) -> None:
-        """Interrupted before any work: hand back what may have been granted. If that fails, the lease is the bound."""
-        changes = list(map(_handing_back, requests))
+        """Before any work: hand back what may have been granted, now or when the store answers again."""
+        self.release(list(map(handing_back, requests)))
+
+    def release(self, changes: list[Release]) -> list[bool]:
+        """False for those that were no longer ours, as far as the store can tell now."""
         try:
-            self.store.release(changes)
+            return self.store.release(changes)
         except StoreUnavailable:
             self._afterwards.add(changes)
+            return [True] * len(changes)
 
     def finish(self, changes: list[Finish], lease: int) -> list[tuple[bool, Finish]]:
         """Whether each claim was ours, and what was stored in the end.
@@ -172,5 +176,5 @@ class Engine:
             self.store.fail(fails)
 
 
-def _handing_back(request: ClaimRequest) -> Release:
+def handing_back(request: ClaimRequest) -> Release:
     return Release(request.key, request.token, request.terms.window)

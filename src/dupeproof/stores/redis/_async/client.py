@@ -53,8 +53,12 @@ class AsyncClient:
         repeat: bool = True,
         in_full: Callable[[], Command] | None = None,
         deadline: float | None = None,
+        on_repeat: Callable[[], None] | None = None,
     ) -> Any:
-        """The reply to one command. `in_full` gives it with the whole script in it."""
+        """The reply to one command. `in_full` gives it with the whole script in it.
+
+        `on_repeat` is called before it is sent again although it may have been, or may yet be, carried out.
+        """
         places = self._places.get()
         if deadline is None:
             deadline = self.until()
@@ -105,6 +109,8 @@ class AsyncClient:
                     places.doubt()
                     if not repeat or not (tries == 1 or patient) or time.monotonic() > deadline:
                         raise
+                    if on_repeat is not None:
+                        on_repeat()
                     if tries > 1:
                         await sleep(_PAUSE)
                 except NoAnswer:
@@ -113,6 +119,8 @@ class AsyncClient:
                     places.doubt()
                     if not repeat or time.monotonic() > deadline:
                         raise
+                    if on_repeat is not None:
+                        on_repeat()
         except FAULTS as exc:
             raise unavailable(self.target.shown, exc) from exc
 
@@ -123,6 +131,7 @@ class AsyncClient:
         *,
         repeat: bool = True,
         in_full: Callable[[int], Command] | None = None,
+        on_repeat: Callable[[], None] | None = None,
     ) -> list[Any]:
         """One reply per command, in order; those of one node travel together.
 
@@ -130,7 +139,7 @@ class AsyncClient:
         """
         if len(commands) == 1:
             whole = None if in_full is None else partial(in_full, 0)
-            return [await self.ask(commands[0], tags[0], repeat=repeat, in_full=whole)]
+            return [await self.ask(commands[0], tags[0], repeat=repeat, in_full=whole, on_repeat=on_repeat)]
         deadline = self.until()
         with translated(self.target.shown):
             places = self._places.get()
@@ -148,6 +157,8 @@ class AsyncClient:
             replies: list[Any] = [None] * len(commands)
             for members, part in zip(groups.values(), parts, strict=True):
                 for index, reply in zip(members, part, strict=True):
+                    if reply is _LOST and on_repeat is not None:
+                        on_repeat()
                     if isinstance(reply, REFUSED):
                         # Not run: on its own it finds its way.
                         reply = await self.ask(  # noqa: PLW2901 - the answer takes the place of the refusal
@@ -156,6 +167,7 @@ class AsyncClient:
                             repeat=repeat,
                             in_full=None if in_full is None else partial(in_full, index),
                             deadline=deadline,
+                            on_repeat=on_repeat,
                         )
                     elif isinstance(reply, Exception):
                         raise reply

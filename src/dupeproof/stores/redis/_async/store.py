@@ -20,6 +20,7 @@ from dupeproof.core.records import (
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.errors import StoreUnavailable
+from dupeproof.stores._async.repeats import AsyncRepeats
 from dupeproof.stores.redis import layout
 from dupeproof.stores.redis._async.client import ANYWHERE, AsyncClient
 from dupeproof.stores.redis._async.shelf import AsyncRedisShelf
@@ -37,6 +38,7 @@ class AsyncRedisStore:
 
     def __init__(self, target: Target) -> None:
         self._client = AsyncClient(target)
+        self._repeats = AsyncRepeats()
         self._is_cluster = target.kind == "cluster"
 
     @property
@@ -46,19 +48,23 @@ class AsyncRedisStore:
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         # In time or not at all: one that is granted when its caller has given up would be nobody's.
+        until = self._client.until()
+        on_repeat = partial(self._repeats.note, requests, until)
         if len(requests) == 1:  # nearly every one
-            request, claiming, until = requests[0], script("claim"), self._client.until()
+            request, claiming = requests[0], script("claim")
             [answer] = await self._client.ask(
                 Timed(until, partial(layout.claim_call, claiming.sha, request)),
                 layout.tag(request.key),
                 in_full=partial(_timed, until, claiming.in_full, *_part([request], layout.claim_args)),
                 deadline=until,
+                on_repeat=on_repeat,
             )
             return [layout.outcome(answer)]
-        answers = await self._call("claim", requests, layout.claim_args, timed=True)
+        answers = await self._call("claim", requests, layout.claim_args, timed=True, on_repeat=on_repeat)
         return [layout.outcome(answer) for answer in answers]
 
     async def finish(self, changes: Sequence[Finish]) -> list[bool]:
+        self._repeats.forget(changes)
         if len(changes) == 1 and not changes[0].resolver:  # nearly every one
             change = changes[0]
             command = layout.finish_command(script("close").call, change)
@@ -71,14 +77,18 @@ class AsyncRedisStore:
                 "close", [change for change in changes if not change.resolver], layout.finish_args
             )
         )
-        resolved = iter(await self._call("resolve", resolving, layout.resolve_args))
+        resolved = iter(await self._call("resolve", resolving, layout.resolve_args, repeat=False))
         return [next(resolved if change.resolver else closed) == 1 for change in changes]
 
     async def fail(self, changes: Sequence[Fail]) -> list[bool]:
+        await self._repeats.outlive(changes)
         return [answer == 1 for answer in await self._call("close", changes, layout.fail_args)]
 
     async def release(self, changes: Sequence[Release]) -> list[bool]:
-        return [answer == 1 for answer in await self._call("release", changes, layout.release_args)]
+        await self._repeats.outlive(changes)
+        # Not repeated after a lost reply: the second try would find that nothing is there to be released.
+        answers = await self._call("release", changes, layout.release_args, repeat=False)
+        return [answer == 1 for answer in answers]
 
     async def renew(self, changes: Sequence[Renew]) -> list[bool]:
         return [answer == 1 for answer in await self._call("renew", changes, layout.renew_args)]
@@ -90,8 +100,7 @@ class AsyncRedisStore:
         return [layout.found_mark(answer) for answer in await self._read(keys, layout.mark_key)]
 
     async def forget(self, keys: Sequence[bytes]) -> list[bool]:
-        commands = [pack(b"DEL", layout.record_key(key), layout.mark_key(key)) for key in keys]
-        return [answer > 0 for answer in await self._client.send(commands, _tags(keys))] if keys else []
+        return await self._delete(keys, [layout.record_key, layout.mark_key])
 
     async def mark(self, marks: Sequence[Mark]) -> list[bool]:
         # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
@@ -106,9 +115,9 @@ class AsyncRedisStore:
         return [answer is not None for answer in answers]
 
     async def unmark(self, marks: Sequence[Mark]) -> list[bool]:
-        return [
-            answer == 1 for answer in await self._call("unmark", marks, layout.unmark_args, layout.mark_key)
-        ]
+        # Not repeated after a lost reply, as a release is not.
+        answers = await self._call("unmark", marks, layout.unmark_args, layout.mark_key, repeat=False)
+        return [answer == 1 for answer in answers]
 
     async def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
         # Not repeated after a lost reply, for the same reason as a mark.
@@ -118,8 +127,7 @@ class AsyncRedisStore:
         return [layout.VERDICTS[answer] for answer in answers]
 
     async def retire(self, keys: Sequence[bytes]) -> list[bool]:
-        commands = [pack(b"DEL", layout.sequence_key(key)) for key in keys]
-        return [answer > 0 for answer in await self._client.send(commands, _tags(keys))] if keys else []
+        return await self._delete(keys, [layout.sequence_key])
 
     async def sequences(self) -> SequenceStats:
         producers, size = 0, 0
@@ -160,6 +168,20 @@ class AsyncRedisStore:
     async def close(self) -> None:
         await self._client.close()
 
+    async def _delete(self, keys: Sequence[bytes], names: Sequence[Callable[[bytes], bytes]]) -> list[bool]:
+        """Not repeated after a lost reply, nor done late: there may be something by then that nobody wants to lose."""
+        if not keys:
+            return []
+        deleting, until = script("delete"), self._client.until()
+        parts = [[name(key) for name in names] for key in keys]
+        answers = await self._client.send(
+            [_timed(until, deleting.call, part, []) for part in parts],
+            _tags(keys),
+            repeat=False,
+            in_full=lambda n: _timed(until, deleting.in_full, parts[n], []),
+        )
+        return [any(answer) for answer in answers]
+
     async def _read(self, keys: Sequence[bytes], name: Callable[[bytes], bytes]) -> list[Any]:
         if not keys:
             return []
@@ -179,6 +201,7 @@ class AsyncRedisStore:
         *,
         repeat: bool = True,
         timed: bool = False,
+        on_repeat: Callable[[], None] | None = None,
     ) -> list[Any]:
         """One script call, or on Cluster one per hash tag; the answers in the order of the items."""
         if not items:
@@ -195,6 +218,7 @@ class AsyncRedisStore:
             list(groups),
             repeat=repeat,
             in_full=lambda n: form(running.in_full, *parts[n]),
+            on_repeat=on_repeat,
         )
         answers: list[Any] = [None] * len(items)
         for members, batch in zip(groups.values(), batches, strict=True):

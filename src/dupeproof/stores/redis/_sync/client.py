@@ -54,8 +54,12 @@ class Client:
         repeat: bool = True,
         in_full: Callable[[], Command] | None = None,
         deadline: float | None = None,
+        on_repeat: Callable[[], None] | None = None,
     ) -> Any:
-        """The reply to one command. `in_full` gives it with the whole script in it."""
+        """The reply to one command. `in_full` gives it with the whole script in it.
+
+        `on_repeat` is called before it is sent again although it may have been, or may yet be, carried out.
+        """
         places = self._places.get()
         if deadline is None:
             deadline = self.until()
@@ -106,6 +110,8 @@ class Client:
                     places.doubt()
                     if not repeat or not (tries == 1 or patient) or time.monotonic() > deadline:
                         raise
+                    if on_repeat is not None:
+                        on_repeat()
                     if tries > 1:
                         sleep(_PAUSE)
                 except NoAnswer:
@@ -114,6 +120,8 @@ class Client:
                     places.doubt()
                     if not repeat or time.monotonic() > deadline:
                         raise
+                    if on_repeat is not None:
+                        on_repeat()
         except FAULTS as exc:
             raise unavailable(self.target.shown, exc) from exc
 
@@ -124,6 +132,7 @@ class Client:
         *,
         repeat: bool = True,
         in_full: Callable[[int], Command] | None = None,
+        on_repeat: Callable[[], None] | None = None,
     ) -> list[Any]:
         """One reply per command, in order; those of one node travel together.
 
@@ -131,7 +140,7 @@ class Client:
         """
         if len(commands) == 1:
             whole = None if in_full is None else partial(in_full, 0)
-            return [self.ask(commands[0], tags[0], repeat=repeat, in_full=whole)]
+            return [self.ask(commands[0], tags[0], repeat=repeat, in_full=whole, on_repeat=on_repeat)]
         deadline = self.until()
         with translated(self.target.shown):
             places = self._places.get()
@@ -149,6 +158,8 @@ class Client:
             replies: list[Any] = [None] * len(commands)
             for members, part in zip(groups.values(), parts, strict=True):
                 for index, reply in zip(members, part, strict=True):
+                    if reply is _LOST and on_repeat is not None:
+                        on_repeat()
                     if isinstance(reply, REFUSED):
                         # Not run: on its own it finds its way.
                         reply = self.ask(  # noqa: PLW2901 - the answer takes the place of the refusal
@@ -157,6 +168,7 @@ class Client:
                             repeat=repeat,
                             in_full=None if in_full is None else partial(in_full, index),
                             deadline=deadline,
+                            on_repeat=on_repeat,
                         )
                     elif isinstance(reply, Exception):
                         raise reply

@@ -21,6 +21,7 @@ from dupeproof.core.records import (
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.errors import StoreUnavailable
+from dupeproof.stores._sync.repeats import Repeats
 from dupeproof.stores.redis import layout
 from dupeproof.stores.redis._sync.client import ANYWHERE, Client
 from dupeproof.stores.redis._sync.shelf import RedisShelf
@@ -38,6 +39,7 @@ class RedisStore:
 
     def __init__(self, target: Target) -> None:
         self._client = Client(target)
+        self._repeats = Repeats()
         self._is_cluster = target.kind == "cluster"
 
     @property
@@ -47,19 +49,23 @@ class RedisStore:
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         # In time or not at all: one that is granted when its caller has given up would be nobody's.
+        until = self._client.until()
+        on_repeat = partial(self._repeats.note, requests, until)
         if len(requests) == 1:  # nearly every one
-            request, claiming, until = requests[0], script("claim"), self._client.until()
+            request, claiming = requests[0], script("claim")
             [answer] = self._client.ask(
                 Timed(until, partial(layout.claim_call, claiming.sha, request)),
                 layout.tag(request.key),
                 in_full=partial(_timed, until, claiming.in_full, *_part([request], layout.claim_args)),
                 deadline=until,
+                on_repeat=on_repeat,
             )
             return [layout.outcome(answer)]
-        answers = self._call("claim", requests, layout.claim_args, timed=True)
+        answers = self._call("claim", requests, layout.claim_args, timed=True, on_repeat=on_repeat)
         return [layout.outcome(answer) for answer in answers]
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
+        self._repeats.forget(changes)
         if len(changes) == 1 and not changes[0].resolver:  # nearly every one
             change = changes[0]
             command = layout.finish_command(script("close").call, change)
@@ -70,14 +76,18 @@ class RedisStore:
         closed = iter(
             self._call("close", [change for change in changes if not change.resolver], layout.finish_args)
         )
-        resolved = iter(self._call("resolve", resolving, layout.resolve_args))
+        resolved = iter(self._call("resolve", resolving, layout.resolve_args, repeat=False))
         return [next(resolved if change.resolver else closed) == 1 for change in changes]
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
+        self._repeats.outlive(changes)
         return [answer == 1 for answer in self._call("close", changes, layout.fail_args)]
 
     def release(self, changes: Sequence[Release]) -> list[bool]:
-        return [answer == 1 for answer in self._call("release", changes, layout.release_args)]
+        self._repeats.outlive(changes)
+        # Not repeated after a lost reply: the second try would find that nothing is there to be released.
+        answers = self._call("release", changes, layout.release_args, repeat=False)
+        return [answer == 1 for answer in answers]
 
     def renew(self, changes: Sequence[Renew]) -> list[bool]:
         return [answer == 1 for answer in self._call("renew", changes, layout.renew_args)]
@@ -89,8 +99,7 @@ class RedisStore:
         return [layout.found_mark(answer) for answer in self._read(keys, layout.mark_key)]
 
     def forget(self, keys: Sequence[bytes]) -> list[bool]:
-        commands = [pack(b"DEL", layout.record_key(key), layout.mark_key(key)) for key in keys]
-        return [answer > 0 for answer in self._client.send(commands, _tags(keys))] if keys else []
+        return self._delete(keys, [layout.record_key, layout.mark_key])
 
     def mark(self, marks: Sequence[Mark]) -> list[bool]:
         # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
@@ -105,7 +114,9 @@ class RedisStore:
         return [answer is not None for answer in answers]
 
     def unmark(self, marks: Sequence[Mark]) -> list[bool]:
-        return [answer == 1 for answer in self._call("unmark", marks, layout.unmark_args, layout.mark_key)]
+        # Not repeated after a lost reply, as a release is not.
+        answers = self._call("unmark", marks, layout.unmark_args, layout.mark_key, repeat=False)
+        return [answer == 1 for answer in answers]
 
     def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
         # Not repeated after a lost reply, for the same reason as a mark.
@@ -115,8 +126,7 @@ class RedisStore:
         return [layout.VERDICTS[answer] for answer in answers]
 
     def retire(self, keys: Sequence[bytes]) -> list[bool]:
-        commands = [pack(b"DEL", layout.sequence_key(key)) for key in keys]
-        return [answer > 0 for answer in self._client.send(commands, _tags(keys))] if keys else []
+        return self._delete(keys, [layout.sequence_key])
 
     def sequences(self) -> SequenceStats:
         producers, size = 0, 0
@@ -157,6 +167,20 @@ class RedisStore:
     def close(self) -> None:
         self._client.close()
 
+    def _delete(self, keys: Sequence[bytes], names: Sequence[Callable[[bytes], bytes]]) -> list[bool]:
+        """Not repeated after a lost reply, nor done late: there may be something by then that nobody wants to lose."""
+        if not keys:
+            return []
+        deleting, until = script("delete"), self._client.until()
+        parts = [[name(key) for name in names] for key in keys]
+        answers = self._client.send(
+            [_timed(until, deleting.call, part, []) for part in parts],
+            _tags(keys),
+            repeat=False,
+            in_full=lambda n: _timed(until, deleting.in_full, parts[n], []),
+        )
+        return [any(answer) for answer in answers]
+
     def _read(self, keys: Sequence[bytes], name: Callable[[bytes], bytes]) -> list[Any]:
         if not keys:
             return []
@@ -176,6 +200,7 @@ class RedisStore:
         *,
         repeat: bool = True,
         timed: bool = False,
+        on_repeat: Callable[[], None] | None = None,
     ) -> list[Any]:
         """One script call, or on Cluster one per hash tag; the answers in the order of the items."""
         if not items:
@@ -192,6 +217,7 @@ class RedisStore:
             list(groups),
             repeat=repeat,
             in_full=lambda n: form(running.in_full, *parts[n]),
+            on_repeat=on_repeat,
         )
         answers: list[Any] = [None] * len(items)
         for members, batch in zip(groups.values(), batches, strict=True):
