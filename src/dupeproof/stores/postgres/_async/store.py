@@ -37,6 +37,7 @@ from dupeproof.stores.postgres.faults import (
     NOT_PREPARED,
     ROLLED_BACK,
     SCHEMA_MISSING,
+    STOPPED,
     TIMED_OUT,
     unavailable,
 )
@@ -185,7 +186,7 @@ class AsyncPostgresStore:
     async def _ask(
         self, question: questions.Question, columns: Sequence[bytes], *, repeat: bool = True
     ) -> PGresult:
-        return await self._said(AsyncBounded.ask, question, columns, repeat=repeat)
+        return await self._said(AsyncBounded.ask, question, columns, repeat=repeat, is_short=True)
 
     async def _run(self, name: str, parameters: Sequence[Any] = ()) -> Rows:
         return await self._said(AsyncBounded.execute_all, statement(name), parameters)
@@ -197,15 +198,28 @@ class AsyncPostgresStore:
         parameters: Sequence[Any],
         *,
         repeat: bool = True,
+        is_short: bool = False,
     ) -> R:
+        """The answer, within the time allowed.
+
+        What may be repeated and is answered at once, where there is somebody, is given up after half of that time on a
+        connection from before, and said again on a new one: the old one may have been dropped without a word.
+        """
         deadline = self._deadline()
         try:
             for tries in range(1, _TRIES + 1):
                 pool = self._pools.get()
                 try:
                     connection = await pool.take(deadline)
+                    if repeat and is_short and tries == 1 and not connection.is_new:
+                        connection.deadline -= (deadline - connection.asked) / 2
                     try:
                         return await say(connection, what, parameters)
+                    except STOPPED:
+                        connection.checked = (
+                            0.0  # it is too late by the server's clock, unless we know that wrong
+                        )
+                        raise
                     finally:
                         pool.give(connection)
                 except SCHEMA_MISSING:
@@ -218,7 +232,11 @@ class AsyncPostgresStore:
                     if tries == _TRIES:
                         raise
                 except TIMED_OUT:
-                    raise
+                    if not repeat or time.monotonic() >= deadline:
+                        raise
+                except STOPPED:
+                    if tries == _TRIES or time.monotonic() >= deadline - self._target.margin:
+                        raise
                 except ROLLED_BACK:
                     if tries == _TRIES:
                         raise
@@ -237,5 +255,10 @@ async def _inbox_purged(connection: AsyncBounded, limit: int, _: Sequence[Any]) 
 
 
 async def _advanced(connection: AsyncBounded, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:
-    async with connection.transaction():
-        return await sequences.advance(AsyncPsycopg(connection), numbers)
+    joined = AsyncPsycopg(connection)
+    while True:
+        async with connection.transaction_in_time():
+            verdicts = await sequences.advance_known(joined, numbers)
+        if verdicts is not None:
+            return verdicts
+        await sequences.make(joined, numbers)

@@ -38,6 +38,7 @@ from dupeproof.stores.postgres.faults import (
     NOT_PREPARED,
     ROLLED_BACK,
     SCHEMA_MISSING,
+    STOPPED,
     TIMED_OUT,
     unavailable,
 )
@@ -186,7 +187,7 @@ class PostgresStore:
     def _ask(
         self, question: questions.Question, columns: Sequence[bytes], *, repeat: bool = True
     ) -> PGresult:
-        return self._said(Bounded.ask, question, columns, repeat=repeat)
+        return self._said(Bounded.ask, question, columns, repeat=repeat, is_short=True)
 
     def _run(self, name: str, parameters: Sequence[Any] = ()) -> Rows:
         return self._said(Bounded.execute_all, statement(name), parameters)
@@ -198,15 +199,28 @@ class PostgresStore:
         parameters: Sequence[Any],
         *,
         repeat: bool = True,
+        is_short: bool = False,
     ) -> R:
+        """The answer, within the time allowed.
+
+        What may be repeated and is answered at once, where there is somebody, is given up after half of that time on a
+        connection from before, and said again on a new one: the old one may have been dropped without a word.
+        """
         deadline = self._deadline()
         try:
             for tries in range(1, _TRIES + 1):
                 pool = self._pools.get()
                 try:
                     connection = pool.take(deadline)
+                    if repeat and is_short and tries == 1 and not connection.is_new:
+                        connection.deadline -= (deadline - connection.asked) / 2
                     try:
                         return say(connection, what, parameters)
+                    except STOPPED:
+                        connection.checked = (
+                            0.0  # it is too late by the server's clock, unless we know that wrong
+                        )
+                        raise
                     finally:
                         pool.give(connection)
                 except SCHEMA_MISSING:
@@ -219,7 +233,11 @@ class PostgresStore:
                     if tries == _TRIES:
                         raise
                 except TIMED_OUT:
-                    raise
+                    if not repeat or time.monotonic() >= deadline:
+                        raise
+                except STOPPED:
+                    if tries == _TRIES or time.monotonic() >= deadline - self._target.margin:
+                        raise
                 except ROLLED_BACK:
                     if tries == _TRIES:
                         raise
@@ -238,5 +256,10 @@ def _inbox_purged(connection: Bounded, limit: int, _: Sequence[Any]) -> int:
 
 
 def _advanced(connection: Bounded, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:
-    with connection.transaction():
-        return sequences.advance(Psycopg(connection), numbers)
+    joined = Psycopg(connection)
+    while True:
+        with connection.transaction_in_time():
+            verdicts = sequences.advance_known(joined, numbers)
+        if verdicts is not None:
+            return verdicts
+        sequences.make(joined, numbers)
