@@ -37,7 +37,7 @@ SELECT dupeproof_release_v1($1, $2, $3, $4)
 SELECT dupeproof_renew_v1($1, $2, $3, $4)
 
 -- name: mark
-SELECT dupeproof_mark_v1($1, $2, $3, $4), CASE WHEN clock_timestamp() > $5 THEN dupeproof_in_time_v1($5) END
+SELECT CASE WHEN dupeproof_mark_v1($1, $2, $3, $4) THEN clock_timestamp() <= $5 OR dupeproof_in_time_v1($5) ELSE false END
 
 -- name: mark_many
 SELECT dupeproof_mark_v1($1, $2, $3, $4) AS fresh, dupeproof_in_time_v1($5)

@@ -15,7 +15,7 @@ from psycopg.pq.abc import PGresult
 from dupeproof.sql.postgres import Host
 from dupeproof.stores.postgres import cancelling, questions
 from dupeproof.stores.postgres._sync.waiting import Watch
-from dupeproof.stores.postgres.binary import bigint, integer
+from dupeproof.stores.postgres.binary import integer
 from dupeproof.stores.postgres.faults import Timeout, error_of
 from dupeproof.stores.postgres.questions import Question
 
@@ -64,10 +64,8 @@ class Bounded(Connection[tuple[Any, ...]]):
     latest = 0.0
     prepares = True
     checked = 0.0
-    asked = 0.0
     heard = 0.0
-    """When it was last taken, and given back in good order."""
-    is_new = True
+    """When it was last given back in good order; zero for one that is new."""
     host = Host("", "", "")
 
     def __init__(self, pgconn: Any, *args: Any, **kwargs: Any) -> None:
@@ -117,9 +115,9 @@ class Bounded(Connection[tuple[Any, ...]]):
         there = int.from_bytes(answer.get_value(0, 0) or b"", "big", signed=True)
         self._ahead = there - int(self.checked * _MICROSECONDS)
 
-    def _limit(self) -> int:
-        """`latest` in microseconds of the server's."""
-        return int(self.latest * _MICROSECONDS) + self._ahead
+    def _moment(self) -> datetime:
+        """`latest` by the server's clock."""
+        return _YEAR_2000 + timedelta(microseconds=int(self.latest * _MICROSECONDS) + self._ahead)
 
     def execute_all(self, statement: str, parameters: Sequence[Any] = ()) -> Rows:
         """The rows of a statement, the driver's way."""
@@ -141,14 +139,12 @@ class Bounded(Connection[tuple[Any, ...]]):
         self.pgconn.send_query(f"SELECT dupeproof_in_time_v1('{self._moment()}'); COMMIT".encode())
         self._answer()
 
-    def _moment(self) -> datetime:
-        return _YEAR_2000 + timedelta(microseconds=self._limit())
-
     def ask(self, question: Question, parameters: Sequence[bytes]) -> PGresult:
         """One statement, one answer, with nothing of the driver in between but its binding of libpq."""
         text, types, formats, name, dated = question
         if dated:
-            parameters = [*parameters, bigint(self._limit())]
+            limit = int(self.latest * _MICROSECONDS) + self._ahead
+            parameters = [*parameters, limit.to_bytes(8, "big", signed=True)]
         if name and self.prepares:
             if name not in self._learned:
                 self.pgconn.send_prepare(name, text, types)

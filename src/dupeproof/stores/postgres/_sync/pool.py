@@ -25,6 +25,7 @@ _SHARE_FOR_A_CHECK = 4
 class Pool:
     def __init__(self, target: Target) -> None:
         self._target = target
+        self._margin = target.margin
         self._pid = os.getpid()
         self._idle: list[Bounded] = []
         self._turnstile = Turnstile(target.pool)
@@ -43,17 +44,17 @@ class Pool:
             self._turnstile.leave()
             raise
         connection.deadline, connection.prepares = deadline, self.prepares
-        connection.asked, connection.latest = now, deadline - self._target.margin
+        connection.latest = deadline - self._margin
         return connection
 
     def give(self, connection: Bounded) -> None:
         """Back, to be used again unless something was left half said on it."""
         if self._closed or not connection.at_rest:
             if connection.is_silent:
-                self._distrust(connection)
+                self._distrust(connection, connection.latest + self._margin - self._target.timeout)
             connection.abandon()
         else:
-            connection.is_new, connection.heard = False, time.monotonic()
+            connection.heard = time.monotonic()
             self._idle.append(connection)
         self._turnstile.leave()
 
@@ -76,18 +77,18 @@ class Pool:
     def _answers(self, connection: Bounded, deadline: float) -> bool:
         """Not for long: if it does not, there must be time for another one."""
         now = time.monotonic()
-        connection.asked, connection.deadline = now, now + (deadline - now) / _SHARE_FOR_A_CHECK
+        connection.deadline = now + (deadline - now) / _SHARE_FOR_A_CHECK
         try:
-            connection.check(self._target.timeout - self._target.margin)
+            connection.check(self._target.timeout - self._margin)
         except psycopg.Error:
-            self._distrust(connection)
+            self._distrust(connection, now)
             return False
         except BaseException:
             connection.abandon()
             raise
         return True
 
-    def _distrust(self, silent: Bounded) -> None:
+    def _distrust(self, silent: Bounded, since: float) -> None:
         """What silenced one has most likely silenced the others on that host that were not heard since it was asked."""
         self._target.hosts.silent(silent.host, time.monotonic())
         for _ in range(len(self._idle)):
@@ -95,7 +96,7 @@ class Pool:
                 connection = self._idle.pop(0)
             except IndexError:
                 return  # other threads take some meanwhile
-            if connection.host == silent.host and connection.heard < silent.asked:
+            if connection.host == silent.host and connection.heard < since:
                 connection.drop()
             else:
                 self._idle.append(connection)

@@ -212,8 +212,8 @@ class PostgresStore:
                 pool = self._pools.get()
                 try:
                     connection = pool.take(deadline)
-                    if repeat and is_short and tries == 1 and not connection.is_new:
-                        connection.deadline -= (deadline - connection.asked) / 2
+                    if repeat and is_short and tries == 1 and connection.heard:
+                        connection.deadline -= self._target.timeout / 2
                     try:
                         return say(connection, what, parameters)
                     except STOPPED:
