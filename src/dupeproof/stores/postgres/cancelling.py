@@ -22,20 +22,22 @@ _PATIENCE = 2.0
 _under_way: list[tuple[int, threading.Thread]] = []
 
 
-def cancel(pgconn: PGconn) -> None:
-    """Returns at once; the connection may be closed right after."""
+def cancel(pgconn: PGconn, drop: Callable[[], None]) -> None:
+    """Returns at once. The connection is dropped when the server has heard of it: a pooler forgets who has left."""
     mine = os.getpid()
     _under_way[:] = [(pid, thread) for pid, thread in _under_way if pid == mine and thread.is_alive()]
     if len(_under_way) >= _AT_ONCE:
+        drop()
         return
     try:
-        sender = _sender(pgconn)
-        thread = threading.Thread(target=_send, args=(sender,), name="dupeproof-cancel", daemon=True)
+        arguments = (_sender(pgconn), drop)
+        thread = threading.Thread(target=_send, args=arguments, name="dupeproof-cancel", daemon=True)
         thread.start()
     except (psycopg.Error, RuntimeError) as exc:  # no thread can be started when the interpreter ends
-        logger.debug("A statement could not be cancelled: %s", type(exc).__name__)
-        return
-    _under_way.append((mine, thread))
+        logger.debug("A statement was not cancelled: %s", exc)
+        drop()
+    else:
+        _under_way.append((mine, thread))
 
 
 def _sender(pgconn: PGconn) -> Callable[[], None]:
@@ -48,11 +50,13 @@ def _sender(pgconn: PGconn) -> Callable[[], None]:
     return lambda: None
 
 
-def _send(sender: Callable[[], None]) -> None:
+def _send(sender: Callable[[], None], drop: Callable[[], None]) -> None:
     try:
         sender()
     except (psycopg.Error, OSError) as exc:
-        logger.debug("A statement could not be cancelled: %s", type(exc).__name__)
+        logger.debug("A statement was not cancelled: %s", exc)
+    finally:
+        drop()
 
 
 def _converse(request: pq.abc.PGcancelConn) -> None:

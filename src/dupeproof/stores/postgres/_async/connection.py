@@ -103,8 +103,9 @@ class AsyncBounded(AsyncConnection[tuple[Any, ...]]):
     def abandon(self) -> None:
         """The same for one on which an answer is missing: the server may stop looking for it."""
         if self.pgconn.transaction_status == _ACTIVE:
-            cancelling.cancel(self.pgconn)
-        self.drop()
+            cancelling.cancel(self.pgconn, self.drop)
+        else:
+            self.drop()
 
     async def check(self, longest: float) -> None:
         """Read the server's clock, which shows too that somebody is there. Statements get `longest` seconds at most."""
