@@ -1,9 +1,12 @@
 """What a PostgreSQL URL points at: our own options taken out, the rest left to the driver."""
 
+import time
+
+import psycopg
 from msgspec import Struct
-from psycopg.conninfo import make_conninfo
 
 from dupeproof.errors import ConfigError
+from dupeproof.sql._sync import connecting
 from dupeproof.sql.postgres import Hosts, parameters
 from dupeproof.stores.urls import StoreURL
 
@@ -11,7 +14,6 @@ _LONGEST_MARGIN = 0.5
 
 
 class Target(Struct, frozen=True):
-    conninfo: str
     hosts: Hosts
     shown: str
     timeout: float
@@ -30,4 +32,13 @@ def target(url: StoreURL) -> Target:
     pool = url.options.get("pool", "10")
     if not (pool.isascii() and pool.isdigit()) or int(pool) < 1:
         raise ConfigError(f"pool must be a number of connections, at least 1; got {pool!r}")
-    return Target(make_conninfo("", **found), Hosts(found, shown), shown, url.timeout, int(pool))
+    return Target(Hosts(found, shown), shown, url.timeout, int(pool))
+
+
+def plain_connection(wanted: Target) -> psycopg.Connection:
+    """One of the driver's own, for who wants to look around: each statement commits by itself, and none is bounded."""
+
+    def connect(conninfo: str, _: float) -> psycopg.Connection:
+        return psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
+
+    return connecting.connected(wanted.hosts, time.monotonic() + wanted.timeout, connect)[0]
