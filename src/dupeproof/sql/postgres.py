@@ -155,11 +155,11 @@ _WORDS: list[tuple[str, str]] = [
     (r"server does not support SSL", "does not speak TLS, and sslmode in the URL asks for it"),
     (r"client certificate|private key file|could not load (?:private key|certificate)|could not read certificate|alert",
      "and this client do not agree on TLS; check sslcert, sslkey and sslrootcert in the URL"),
-    (r"root certificate file", "cannot be checked without a CA file; set sslrootcert in the URL"),
+    (r"root certificate file", "cannot be checked without a CA file; name one as sslrootcert in the URL"),
     (r"SSL|TLS", "could not be reached over TLS; check sslmode and the certificates in the URL"),
     (r"unrecognized configuration parameter|unsupported startup parameter|invalid command-line argument",
      "or a pooler before it does not know an option of the URL"),
-    (r"invalid .*value|invalid connection option|bad value for", "was given an option in the URL that has no such value"),
+    (r"invalid value for parameter", "was given a setting in the options of the URL that has no such value"),
     (r"statement pooling", "is behind a pooler in statement mode, which has no transactions; set pool_mode = transaction in the pooler"),
     (r"too many clients|remaining connection slots|too many connections|no more connections allowed", "has no connection left"),
     (r"session is read-only|session is not read-only|server is in hot standby mode|not read-write",
@@ -178,6 +178,12 @@ def advice(text: str) -> str:
 
 def _meaning(text: str) -> str | None:
     return next((meaning for pattern, meaning in _WORDS if re.search(pattern, text)), None)
+
+
+def check_options(text: str) -> None:
+    """Raises where the driver did not like an option, and asked nobody."""
+    if re.search(r"invalid (?:\w+ value: |integer value |connection option)", text) and "FATAL" not in text:
+        raise ConfigError(f"an option of the PostgreSQL URL cannot be used: {_reason(text)}")
 
 
 def most_telling(errors: Sequence[psycopg.Error]) -> psycopg.Error:

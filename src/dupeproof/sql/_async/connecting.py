@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import AsyncConnection
 
+from dupeproof.errors import StoreUnavailable
 from dupeproof.sql._async.addresses import addresses_of
 from dupeproof.sql.databases import reaching
-from dupeproof.sql.postgres import Host, Hosts, advice, most_telling, parameters, timeout
+from dupeproof.sql.postgres import Host, Hosts, advice, check_options, most_telling, parameters, timeout
 
 C = TypeVar("C")
 
@@ -37,6 +38,7 @@ async def connected(
                 conninfo = hosts.conninfo(host, address, share - time.monotonic())
                 connection = await connect(conninfo, share)
             except psycopg.Error as exc:
+                check_options(str(exc))
                 errors.append(exc)
             else:
                 hosts.answered(host)
@@ -61,8 +63,11 @@ class AsyncDatabase:
     async def transaction(self) -> AsyncIterator[AsyncConnection[Any]]:
         with reaching(advice):
             connection, _ = await connected(self._hosts, time.monotonic() + self._timeout, _connect)
-        async with connection, connection.transaction():
-            yield connection
+        try:
+            async with connection, connection.transaction():
+                yield connection
+        except psycopg.errors.ProtocolViolation as exc:  # a pooler's word: it has no transactions
+            raise StoreUnavailable(f"the database {advice(str(exc))}") from exc
 
 
 async def _connect(conninfo: str, _: float) -> AsyncConnection[Any]:

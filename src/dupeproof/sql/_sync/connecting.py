@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import Connection
 
+from dupeproof.errors import StoreUnavailable
 from dupeproof.sql._sync.addresses import addresses_of
 from dupeproof.sql.databases import reaching
-from dupeproof.sql.postgres import Host, Hosts, advice, most_telling, parameters, timeout
+from dupeproof.sql.postgres import Host, Hosts, advice, check_options, most_telling, parameters, timeout
 
 C = TypeVar("C")
 
@@ -36,6 +37,7 @@ def connected(hosts: Hosts, deadline: float, connect: Callable[[str, float], C])
                 conninfo = hosts.conninfo(host, address, share - time.monotonic())
                 connection = connect(conninfo, share)
             except psycopg.Error as exc:
+                check_options(str(exc))
                 errors.append(exc)
             else:
                 hosts.answered(host)
@@ -60,8 +62,11 @@ class Database:
     def transaction(self) -> Iterator[Connection[Any]]:
         with reaching(advice):
             connection, _ = connected(self._hosts, time.monotonic() + self._timeout, _connect)
-        with connection, connection.transaction():
-            yield connection
+        try:
+            with connection, connection.transaction():
+                yield connection
+        except psycopg.errors.ProtocolViolation as exc:  # a pooler's word: it has no transactions
+            raise StoreUnavailable(f"the database {advice(str(exc))}") from exc
 
 
 def _connect(conninfo: str, _: float) -> Connection[Any]:
