@@ -246,3 +246,34 @@ def test_a_shorter_statement_timeout_of_the_users_stays(postgres_url):
             [connection] = pool._idle
             connection.deadline += 10
             assert connection.execute(shown).fetchone() == (expected,)
+
+
+@both_flavors
+def test_a_forget_whose_reply_was_lost_is_not_sent_again(postgres_url, flavor):
+    """The second copy would forget what was made since."""
+    with contextlib.closing(Proxy(postgres_url)) as proxy, open_once(flavor, proxy.url) as once:
+        once.run("key", lambda: 1)
+        proxy.lose("reply", b"WITH wanted")
+        with pytest.raises(StoreUnavailable):
+            once.forget("key")
+        assert proxy.lost.is_set()
+        assert proxy.count(b"WITH wanted") == 1
+        assert once.get("key") is None
+
+
+@both_flavors
+def test_a_forget_that_was_long_under_way_forgets_nothing(postgres_url, watching, flavor):
+    with (
+        Once(postgres_url) as other,
+        contextlib.closing(Proxy(postgres_url)) as proxy,
+        open_once(flavor, f"{proxy.url}?timeout=700ms") as once,
+    ):
+        once.run("key", lambda: "first")
+        proxy.hold()
+        with pytest.raises(StoreUnavailable):
+            once.forget("key")
+        other.forget("key")
+        other.run("key", lambda: "second")
+        proxy.let_go()
+        wait_for(lambda: watching(OTHERS) == 1, what="the connection that was given up to end")
+        assert other.run("key", lambda: "third") == "second"

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 
+import psycopg
 import pytest
 
 from dupeproof import AsyncInbox, ConfigError, Inbox, StoreUnavailable
@@ -123,3 +124,23 @@ async def test_grants_that_are_missing_are_named(own_postgres):
             once.seen("id")
         server.sql("GRANT USAGE ON SCHEMA public TO guest")
         assert once.seen("id") is False
+
+
+@pytest.mark.parametrize("flavor", ["sync", "async"])
+def test_a_disk_that_was_full_for_a_moment_costs_no_result(postgres_url, flavor):
+    with (
+        open_once(flavor, postgres_url) as once,
+        psycopg.connect(postgres_url, autocommit=True) as connection,
+    ):
+        once.run("before", int)
+        connection.execute("CREATE SEQUENCE writes")  # what it counts is not rolled back
+        connection.execute(
+            "CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS "
+            "'BEGIN IF nextval($$writes$$) = 1 THEN RAISE disk_full; END IF; RETURN NEW; END'"
+        )
+        connection.execute(
+            "CREATE TRIGGER fills BEFORE UPDATE ON dupeproof_records FOR EACH ROW EXECUTE FUNCTION fill()"
+        )
+        assert once.run("key", lambda: "kept") == "kept"
+        again = once.attempt("key", lambda: "ran again")
+        assert (again.value, again.replayed) == ("kept", True)

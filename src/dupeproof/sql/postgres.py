@@ -86,7 +86,7 @@ class Hosts:
     def __init__(self, found: Parameters, shown: str) -> None:
         self._found = {**_KEPT_ALIVE, **found}
         self._hosts = list(_hosts(self._found, shown))
-        if len(self._hosts) > 1:
+        if len(self._hosts) > 1 and "PGTARGETSESSIONATTRS" not in os.environ:
             self._found.setdefault("target_session_attrs", "read-write")
         self._at_random = self._found.pop("load_balance_hosts", "") == "random"
         self.patience = _patience(self._found.pop("connect_timeout", ""), shown)

@@ -37,6 +37,7 @@ _ADVICE: list[tuple[type[Exception] | tuple[type[Exception], ...], str]] = [
     (theirs.ReadOnlySqlTransaction, "is read-only; point the URL at the primary"),
     (theirs.TooManyConnections, "has no connection left"),
     (theirs.DiskFull, "has a full disk"),
+    (theirs.OutOfMemory, "has no memory left"),
     (
         STOPPED,
         (
@@ -46,8 +47,8 @@ _ADVICE: list[tuple[type[Exception] | tuple[type[Exception], ...], str]] = [
     ),
 ]
 
-
-_REFUSED = (psycopg.DataError, theirs.ProgramLimitExceeded, theirs.DiskFull, theirs.OutOfMemory)
+_REFUSED = (psycopg.DataError, theirs.ProgramLimitExceeded)
+"""What the value itself causes. A full disk passes."""
 
 
 class Timeout(psycopg.OperationalError):

@@ -73,6 +73,8 @@ WITH wanted AS (SELECT unnest(%s::text[]::uuid[]) AS key),
 SELECT key FROM marks WHERE expires_at > clock_timestamp()
 UNION
 SELECT key FROM records WHERE expires_at > clock_timestamp()
+UNION ALL
+SELECT NULL WHERE NOT dupeproof_in_time_v1(%s)
 
 -- The time in a subquery is read once, so that the index on time can be used; a volatile function in the
 -- condition itself would be asked again for every row of the whole index. Rows are locked first, passing over those
@@ -111,7 +113,10 @@ FROM json_to_recordset(CAST(CAST(:written AS text) AS json)) AS a (key uuid, epo
 WHERE d.key = a.key
 
 -- name: retire
-DELETE FROM dupeproof_sequences WHERE key = ANY (%s::text[]::uuid[]) RETURNING key
+WITH gone AS (DELETE FROM dupeproof_sequences WHERE key = ANY (%s::text[]::uuid[]) RETURNING key)
+SELECT key FROM gone
+UNION ALL
+SELECT NULL WHERE NOT dupeproof_in_time_v1(%s)
 
 -- name: count_sequences
 SELECT count(*), pg_total_relation_size('dupeproof_sequences') FROM dupeproof_sequences

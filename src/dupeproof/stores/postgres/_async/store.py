@@ -47,6 +47,8 @@ from dupeproof.stores.postgres.target import Target
 R = TypeVar("R")
 T = TypeVar("T")
 _TRIES = 5
+_LARGE = 100_000
+"""Bytes from which an answer may take its time, although somebody is there."""
 
 
 class AsyncPostgresStore:
@@ -84,7 +86,8 @@ class AsyncPostgresStore:
         return rows.found(await self._run("get", [[key.hex() for key in keys]]), keys)
 
     async def forget(self, keys: Sequence[bytes]) -> list[bool]:
-        gone = {row[0].bytes for row in await self._run("forget", [[key.hex() for key in keys]])}
+        # Not repeated after a lost reply, nor done late: there may be a record by then that nobody wants to forget.
+        gone = {row[0].bytes for row in await self._run_in_time("forget", keys)}
         return [key in gone for key in keys]
 
     async def mark(self, marks: Sequence[Mark]) -> list[bool]:
@@ -117,7 +120,7 @@ class AsyncPostgresStore:
         return await self._said(_advanced, numbers, (), repeat=False) if numbers else []
 
     async def retire(self, keys: Sequence[bytes]) -> list[bool]:
-        gone = {row[0].bytes for row in await self._run("retire", [[key.hex() for key in keys]])}
+        gone = {row[0].bytes for row in await self._run_in_time("retire", keys)}
         return [key in gone for key in keys]
 
     async def sequences(self) -> SequenceStats:
@@ -186,10 +189,15 @@ class AsyncPostgresStore:
     async def _ask(
         self, question: questions.Question, columns: Sequence[bytes], *, repeat: bool = True
     ) -> PGresult:
-        return await self._said(AsyncBounded.ask, question, columns, repeat=repeat, is_short=True)
+        is_short = len(columns[0]) + len(columns[-1]) < _LARGE  # keys and results
+        return await self._said(AsyncBounded.ask, question, columns, repeat=repeat, is_short=is_short)
 
     async def _run(self, name: str, parameters: Sequence[Any] = ()) -> Rows:
         return await self._said(AsyncBounded.execute_all, statement(name), parameters)
+
+    async def _run_in_time(self, name: str, keys: Sequence[bytes]) -> Rows:
+        named = [[key.hex() for key in keys]]
+        return await self._said(AsyncBounded.execute_in_time, statement(name), named, repeat=False)
 
     async def _said(
         self,

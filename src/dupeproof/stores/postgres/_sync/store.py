@@ -48,6 +48,8 @@ from dupeproof.stores.postgres.target import Target
 R = TypeVar("R")
 T = TypeVar("T")
 _TRIES = 5
+_LARGE = 100_000
+"""Bytes from which an answer may take its time, although somebody is there."""
 
 
 class PostgresStore:
@@ -85,7 +87,8 @@ class PostgresStore:
         return rows.found(self._run("get", [[key.hex() for key in keys]]), keys)
 
     def forget(self, keys: Sequence[bytes]) -> list[bool]:
-        gone = {row[0].bytes for row in self._run("forget", [[key.hex() for key in keys]])}
+        # Not repeated after a lost reply, nor done late: there may be a record by then that nobody wants to forget.
+        gone = {row[0].bytes for row in self._run_in_time("forget", keys)}
         return [key in gone for key in keys]
 
     def mark(self, marks: Sequence[Mark]) -> list[bool]:
@@ -118,7 +121,7 @@ class PostgresStore:
         return self._said(_advanced, numbers, (), repeat=False) if numbers else []
 
     def retire(self, keys: Sequence[bytes]) -> list[bool]:
-        gone = {row[0].bytes for row in self._run("retire", [[key.hex() for key in keys]])}
+        gone = {row[0].bytes for row in self._run_in_time("retire", keys)}
         return [key in gone for key in keys]
 
     def sequences(self) -> SequenceStats:
@@ -187,10 +190,15 @@ class PostgresStore:
     def _ask(
         self, question: questions.Question, columns: Sequence[bytes], *, repeat: bool = True
     ) -> PGresult:
-        return self._said(Bounded.ask, question, columns, repeat=repeat, is_short=True)
+        is_short = len(columns[0]) + len(columns[-1]) < _LARGE  # keys and results
+        return self._said(Bounded.ask, question, columns, repeat=repeat, is_short=is_short)
 
     def _run(self, name: str, parameters: Sequence[Any] = ()) -> Rows:
         return self._said(Bounded.execute_all, statement(name), parameters)
+
+    def _run_in_time(self, name: str, keys: Sequence[bytes]) -> Rows:
+        named = [[key.hex() for key in keys]]
+        return self._said(Bounded.execute_in_time, statement(name), named, repeat=False)
 
     def _said(
         self,
