@@ -41,6 +41,9 @@ class Driven:
     def get(self, key):
         return self.do(self._once.get(key))
 
+    def forget(self, key):
+        return self.do(self._once.forget(key))
+
     def check(self):
         return self.do(self._once.check())
 

@@ -1,4 +1,7 @@
-"""A TCP proxy in front of a server that counts round trips and, when told, loses a request or a reply, or is slow."""
+"""A TCP proxy in front of a server that counts round trips and, when told, loses a request or a reply, or is slow.
+
+It can also be a firewall that forgot its connections, and a network on which requests are long under way.
+"""
 
 import contextlib
 import socket
@@ -22,6 +25,10 @@ class Proxy:
         self._lock = threading.Lock()
         self._plan = None
         self.lost = threading.Event()
+        self._forgotten = set()
+        self._conversations = set()
+        self.passing = threading.Event()
+        self.passing.set()
         self._sockets = []
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
@@ -32,10 +39,26 @@ class Proxy:
         self.lost.clear()
         self._plan = (what, containing)
 
+    def forget(self):
+        """Nothing more goes through on the connections there are, either way; new ones work."""
+        self._forgotten = set(self._conversations)
+
+    def hold(self):
+        """Requests on the connections there are wait here. Whoever connects now is not served, ever."""
+        self.passing.clear()
+
+    def let_go(self):
+        """They go on to the server, although those who sent them may have left."""
+        self.passing.set()
+
+    def is_forgotten(self, conversation):
+        return conversation in self._forgotten
+
     def count(self, containing):
         return sum(containing in request for request in self.requests)
 
     def close(self):
+        self.passing.set()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join()  # nobody new comes in
         for each in self._sockets:
@@ -50,6 +73,8 @@ class Proxy:
             while True:
                 client, _ = self._listener.accept()
                 self._sockets.append(client)
+                if not self.passing.is_set():
+                    continue
                 try:
                     server = socket.create_connection(self._server)
                 except ConnectionRefusedError:
@@ -59,7 +84,9 @@ class Proxy:
                 self._serve(client, server)
 
     def _serve(self, client, server):
-        for thread in _Conversation(self, client, server).threads():
+        conversation = _Conversation(self, client, server)
+        self._conversations.add(conversation)
+        for thread in conversation.threads():
             self._threads.append(thread)
             thread.start()
 
@@ -88,6 +115,8 @@ class _Conversation:
     def _upstream(self):
         with contextlib.suppress(OSError):
             while data := self._client.recv(1 << 20):
+                if self._proxy.is_forgotten(self):
+                    continue
                 if self._answered:
                     self._proxy.requests.append(b"")
                     self._answered = False
@@ -98,12 +127,15 @@ class _Conversation:
                     return
                 self._losing_reply = what == "reply" or self._losing_reply
                 time.sleep(self._proxy.delay)
+                self._proxy.passing.wait()
                 self._server.sendall(data)
         _cut(self._server)
 
     def _downstream(self):
         with contextlib.suppress(OSError):
             while data := self._server.recv(1 << 20):
+                if self._proxy.is_forgotten(self):
+                    continue
                 self._answered = True
                 if self._losing_reply:
                     self._end()

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from msgspec import Struct
@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 
 from dupeproof.stores.postgres.faults import unavailable
 from dupeproof.stores.postgres.migrations import migrations
-from dupeproof.stores.postgres.target import Target, target
+from dupeproof.stores.postgres.target import Target, plain_connection, target
 from dupeproof.stores.urls import StoreURL
 
 Connection = psycopg.Connection[dict[str, Any]]
@@ -104,14 +104,9 @@ def look(url: StoreURL) -> Facts:
 
 
 def _connected(wanted: Target) -> Connection:
-    patience = max(2, round(wanted.timeout))
-    return psycopg.connect(
-        wanted.conninfo,
-        autocommit=True,
-        row_factory=dict_row,
-        prepare_threshold=None,
-        connect_timeout=patience,
-    )
+    connection: Any = plain_connection(wanted)
+    connection.row_factory = dict_row
+    return cast("Connection", connection)
 
 
 def _has_transactions(wanted: Target) -> bool:

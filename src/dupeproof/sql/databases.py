@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
 
 from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.sql.faults import is_database_error
@@ -14,30 +13,6 @@ Opener = Callable[[Any], Any]
 NOT_YOURS = (
     "this transaction is ended by whoever began it: leave out commit() and rollback(), raise an error to undo"
 )
-_OF_STORES = ("timeout", "pool")
-
-
-def plain_url(url: str) -> str:
-    """Without the options of our stores, which no driver knows: the URL of a store is also one of its database."""
-    base, _, query = url.partition("?")
-    options = parse_qsl(query, keep_blank_values=True)
-    kept = [(name, value) for name, value in options if name not in _OF_STORES]
-    if len(kept) == len(options):
-        return url
-    return f"{base}?{urlencode(kept, quote_via=quote)}" if kept else base
-
-
-def conninfo(psycopg: Any, url: str) -> str:
-    """What psycopg connects to. One that it cannot read is refused here: its own words may quote the password."""
-    plain = plain_url(url)
-    try:
-        psycopg.conninfo.conninfo_to_dict(plain)
-    except psycopg.ProgrammingError:
-        raise ConfigError(
-            "database= is not a URL that psycopg can read; write postgresql://user:password@host:5432/database, with what is "
-            "special in user and password percent-encoded: %20 for a space"
-        ) from None
-    return plain
 
 
 def _refuse() -> None:
@@ -103,11 +78,11 @@ def driver(module: str, extra: str) -> Any:
 
 
 @contextmanager
-def reaching() -> Iterator[None]:
+def reaching(advice: Callable[[str], str] = "cannot be reached: {}".format) -> Iterator[None]:
     """Around connecting: what the driver says when it cannot. Drivers do not print passwords of URLs they could read."""
     try:
         yield
     except Exception as exc:
         if not is_database_error(exc) and not isinstance(exc, OSError):
             raise
-        raise StoreUnavailable(f"the database cannot be reached: {getattr(exc, 'orig', exc)}") from exc
+        raise StoreUnavailable(f"the database {advice(str(getattr(exc, 'orig', exc)))}") from exc

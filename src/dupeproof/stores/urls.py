@@ -13,6 +13,7 @@ DEFAULT_TIMEOUT = "5s"
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _BETWEEN_TIERS = re.compile(r"\s*\+\s*(?=(?:postgresql|postgres|sqlite|memory)://)")
 _SETTING = re.compile(r"\s*=\s*(?:'[^']*'|\S+)")
+_LIBPQ = ("postgresql://", "postgres://")
 _HIDDEN = "***"
 _NAMES_USERS = ("postgresql", "postgres", "mysql", "mariadb", "amqp", "amqps")
 """What stands alone before the @ is a user here; elsewhere it may be a token, or a password without its colon."""
@@ -48,11 +49,19 @@ class StoreURL(Struct, frozen=True):
 
 def parse_url(url: str) -> StoreURL:
     try:
-        parts = urlsplit(url)
+        parts = _libpq_split(url) if url.startswith(_LIBPQ) else urlsplit(url)
         pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError as exc:
         raise ConfigError(f"{redact(url)!r} is not a URL dupeproof can read: {exc}") from None
     return StoreURL(parts.scheme, parts, dict(pairs))
+
+
+def _libpq_split(url: str) -> SplitResult:
+    """As libpq does it, for which a fragment is nothing special, nor are several hosts in brackets."""
+    scheme, _, rest = url.partition("://")
+    place, _, query = rest.partition("?")
+    netloc, slash, path = place.partition("/")
+    return SplitResult(scheme, netloc, slash + path, query, "")
 
 
 def split_tiers(url: str) -> list[str]:

@@ -81,11 +81,9 @@ def _redis_bytes(url: str, _: str) -> int:
 
 
 def _postgres_bytes(url: str, kind: str) -> int:
-    import psycopg  # noqa: PLC0415 - an extra
+    from dupeproof.stores.postgres.target import plain_connection, target  # noqa: PLC0415 - an extra
 
-    from dupeproof.stores.postgres.target import target  # noqa: PLC0415 - the same
-
-    with psycopg.connect(target(parse_url(url)).conninfo, autocommit=True) as connection:
+    with plain_connection(target(parse_url(url))) as connection:
         connection.execute(f"VACUUM dupeproof_{kind}")
         row = connection.execute(
             "SELECT pg_total_relation_size(%s::regclass)", (f"dupeproof_{kind}",)
@@ -99,12 +97,11 @@ def _own_schema(url: str) -> Iterator[str]:
     import psycopg  # noqa: PLC0415 - an extra
 
     from dupeproof.stores.postgres.faults import unavailable  # noqa: PLC0415 - the same
-    from dupeproof.stores.postgres.target import target  # noqa: PLC0415 - the same
+    from dupeproof.stores.postgres.target import plain_connection, target  # noqa: PLC0415 - the same
 
     name = f"dupeproof_plan_{uuid.uuid4().hex[:8]}"
-    conninfo = target(parse_url(url)).conninfo
     try:
-        connection = psycopg.connect(conninfo, autocommit=True)
+        connection = plain_connection(target(parse_url(url)))
         connection.execute(f"CREATE SCHEMA {name}")
     except psycopg.Error as exc:
         raise unavailable(redact(url), exc) from exc

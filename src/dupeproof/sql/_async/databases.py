@@ -3,11 +3,11 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cache
 from typing import Any
 
 from dupeproof.errors import ConfigError
 from dupeproof.sql.databases import (
-    conninfo,
     driver,
     engine_url,
     is_mysql,
@@ -25,7 +25,8 @@ def opened(database: Any) -> Callable[[], AbstractAsyncContextManager[Any]]:
         return lambda: opener(database)
     scheme = database.partition("://")[0]
     if scheme in ("postgresql", "postgres"):
-        return lambda: _postgres(database)
+        made = cache(lambda: driver("dupeproof.sql._async.connecting", "postgres").AsyncDatabase(database))
+        return lambda: made().transaction()
     if is_mysql(database):
         return lambda: _mysql(database)
     raise ConfigError(
@@ -58,15 +59,6 @@ async def _factory(factory: Any) -> AsyncIterator[Any]:
     async with factory.begin() as session:
         with not_to_commit(session.sync_session):
             yield session
-
-
-@asynccontextmanager
-async def _postgres(url: str) -> AsyncIterator[Any]:
-    psycopg = driver("psycopg", "postgres")
-    with reaching():
-        connection = await psycopg.AsyncConnection.connect(conninfo(psycopg, url))
-    async with connection, connection.transaction():
-        yield connection
 
 
 @asynccontextmanager

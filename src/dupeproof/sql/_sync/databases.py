@@ -4,12 +4,12 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import cache
 from typing import Any, Self
 
 from dupeproof.errors import ConfigError
 from dupeproof.sql.databases import (
     NOT_YOURS,
-    conninfo,
     driver,
     engine_url,
     is_mysql,
@@ -29,7 +29,8 @@ def opened(database: Any) -> Callable[[], AbstractContextManager[Any]]:
     if scheme == "sqlite" and rest[:1] == "/" and rest[1:]:
         return lambda: _sqlite(rest[1:].partition("?")[0])
     if scheme in ("postgresql", "postgres"):
-        return lambda: _postgres(database)
+        made = cache(lambda: driver("dupeproof.sql._sync.connecting", "postgres").Database(database))
+        return lambda: made().transaction()
     if is_mysql(database):
         return lambda: _mysql(database)
     raise ConfigError(
@@ -82,15 +83,6 @@ def _factory(factory: Any) -> Iterator[Any]:
 def _pooled(pool: Any) -> Iterator[Any]:
     # Inside a transaction of psycopg's own nobody else can commit.
     with pool.connection() as connection, connection.transaction():
-        yield connection
-
-
-@contextmanager
-def _postgres(url: str) -> Iterator[Any]:
-    psycopg = driver("psycopg", "postgres")
-    with reaching():
-        connection = psycopg.connect(conninfo(psycopg, url))
-    with connection, connection.transaction():
         yield connection
 
 

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Sequence
 
-BOOLEAN, BYTES, BIGINT, INTEGER, TEXT, UUID = 16, 17, 20, 23, 25, 2950
+BOOLEAN, BYTES, BIGINT, INTEGER, TEXT, TIMESTAMP, UUID = 16, 17, 20, 23, 25, 1184, 2950
 """Types of elements, by the numbers the server knows them under."""
 ARRAY_OF = {BOOLEAN: 1000, BYTES: 1001, BIGINT: 1016, INTEGER: 1007, TEXT: 1009, UUID: 2951}
 

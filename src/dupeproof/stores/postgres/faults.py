@@ -5,12 +5,15 @@ from psycopg import errors as theirs
 from psycopg.pq.abc import PGresult
 
 from dupeproof.errors import StoreUnavailable
+from dupeproof.sql.postgres import advice
 
 SCHEMA_MISSING = (theirs.UndefinedFunction, theirs.UndefinedTable)
 ROLLED_BACK = (theirs.SerializationFailure, theirs.DeadlockDetected)
 """The statement surely did nothing, and can be sent again."""
 NOT_PREPARED = (theirs.InvalidSqlStatementName, theirs.DuplicatePreparedStatement)
 """A transaction pooler put another connection behind this one than the one that was prepared. Nothing was done."""
+STOPPED = (theirs.QueryCanceled, theirs.LockNotAvailable)
+"""The server has given up, at the moment it was told to or at one of its own settings. Nothing was done."""
 CONNECTION_LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 """The statement may or may not have been carried out; verbs that can be repeated are."""
 
@@ -22,19 +25,30 @@ _ADVICE: list[tuple[type[Exception] | tuple[type[Exception], ...], str]] = [
     (theirs.InvalidCatalogName, "has no such database; check the name in the URL"),
     (
         theirs.InsufficientPrivilege,
-        "does not let this user make or write its tables; let an owner run `dupeproof schema URL --apply`",
+        (
+            "does not let this user make or write its tables; let an owner run `dupeproof schema URL --apply`, then "
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA … TO … (and USAGE on that schema)"
+        ),
+    ),
+    (
+        theirs.InvalidSchemaName,
+        "has no schema for our tables that this user may use; GRANT USAGE ON SCHEMA … TO …, or set search_path",
     ),
     (theirs.ReadOnlySqlTransaction, "is read-only; point the URL at the primary"),
     (theirs.TooManyConnections, "has no connection left"),
     (theirs.DiskFull, "has a full disk"),
+    (theirs.OutOfMemory, "has no memory left"),
     (
-        theirs.QueryCanceled,
-        "stopped the statement: its statement_timeout or lock_timeout is too short, or it is overloaded",
+        STOPPED,
+        (
+            "did not get to the statement in time and did nothing: somebody holds a lock on its tables (see pg_locks), "
+            "it is overloaded, or statement_timeout or lock_timeout is shorter than the timeout here"
+        ),
     ),
 ]
 
-
-_REFUSED = (psycopg.DataError, theirs.ProgramLimitExceeded, theirs.DiskFull, theirs.OutOfMemory)
+_REFUSED = (psycopg.DataError, theirs.ProgramLimitExceeded)
+"""What the value itself causes. A full disk passes."""
 
 
 class Timeout(psycopg.OperationalError):
@@ -42,7 +56,7 @@ class Timeout(psycopg.OperationalError):
 
 
 TIMED_OUT = (Timeout, theirs.ConnectionTimeout)
-"""The time allowed is used up, so there is none left to try again in."""
+"""The time allowed is used up."""
 
 
 def unavailable(shown: str, exc: psycopg.Error | OSError) -> StoreUnavailable:
@@ -61,13 +75,9 @@ def _advice(exc: psycopg.Error) -> str:
     for kinds, text in _ADVICE:
         if isinstance(exc, kinds):
             return text
-    if "authentication failed" in str(exc):
-        # Errors while connecting carry no code, only the server's words.
-        return _ADVICE[0][1]
-    if "does not exist" in str(exc) and "database" in str(exc):
-        return _ADVICE[1][1]
     if isinstance(exc, TIMED_OUT):
         return "did not answer in time"
     if isinstance(exc, CONNECTION_LOST):
-        return "cannot be reached"
+        # Errors while connecting carry no code, only words; those of a pooler are known by them too.
+        return advice(str(exc))
     return f"answered with an error: {exc}"

@@ -3,7 +3,16 @@
 from typing import NamedTuple
 from zlib import crc32
 
-from dupeproof.stores.postgres.binary import ARRAY_OF, BIGINT, BOOLEAN, BYTES, INTEGER, TEXT, UUID
+from dupeproof.stores.postgres.binary import (
+    ARRAY_OF,
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    INTEGER,
+    TEXT,
+    TIMESTAMP,
+    UUID,
+)
 from dupeproof.stores.postgres.statements import statement
 
 
@@ -14,25 +23,33 @@ class Question(NamedTuple):
     name: bytes = b""
     """Under which a connection is taught it. The same name always means the same text, whoever taught it. Batches
     have none: reading the statement costs the server little against the work it asks for."""
+    dated: bool = False
+    """Whether the moment until which the caller waits comes as its last parameter: after that it does nothing."""
 
 
-def _one(verb: str, *types: int) -> Question:
+def _one(verb: str, *types: int, dated: bool = False) -> Question:
     text = statement(verb).encode()
     name = b"dupeproof_%b_v1_%08x" % (verb.encode(), crc32(text))
-    return Question(text, types, (1,) * len(types), name)
+    return _question(text, types, name, dated=dated)
 
 
-def _many(verb: str, *elements: int) -> Question:
+def _many(verb: str, *elements: int, dated: bool = False) -> Question:
     types = tuple(ARRAY_OF[element] for element in elements)
-    return Question(statement(verb).encode(), types, (1,) * len(types))
+    return _question(statement(verb).encode(), types, b"", dated=dated)
 
 
-CLAIM = _one("claim", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER)
-CLAIM_MANY = _many("claim_many", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER)
+def _question(text: bytes, types: tuple[int, ...], name: bytes, *, dated: bool) -> Question:
+    types += (TIMESTAMP,) if dated else ()
+    return Question(text, types, (1,) * len(types), name, dated)
+
+
+CLOCK = _question(statement("clock").encode(), (INTEGER, INTEGER), b"", dated=False)
+CLAIM = _one("claim", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER, dated=True)
+CLAIM_MANY = _many("claim_many", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER, dated=True)
 FINISH = _one("finish", UUID, BYTES, BYTES, BIGINT, TEXT, BYTES)
 FINISH_MANY = _many("finish_many", UUID, BYTES, BYTES, BIGINT, TEXT, BYTES)
 FAIL = _many("fail", UUID, BYTES, BIGINT, TEXT, BOOLEAN)
 RELEASE = _many("release", UUID, BYTES, BIGINT, BOOLEAN)
 RENEW = _many("renew", UUID, BYTES, BIGINT, BIGINT)
-MARK = _one("mark", UUID, BIGINT, BYTES, BYTES)
-MARK_MANY = _many("mark_many", UUID, BIGINT, BYTES, BYTES)
+MARK = _one("mark", UUID, BIGINT, BYTES, BYTES, dated=True)
+MARK_MANY = _many("mark_many", UUID, BIGINT, BYTES, BYTES, dated=True)

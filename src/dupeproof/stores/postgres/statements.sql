@@ -2,12 +2,24 @@
 -- pooler may put any connection behind any of them. Those with $1 are on the hot path, see questions.py; for the
 -- others, which go through the driver's cursor, digests travel as hex text, the form the uuid type reads.
 
+-- The time, and how long a statement may take if this connection is the server's own. Behind a pooler it has another
+-- number, and whatever is set would be there for others.
+-- name: clock
+SELECT clock_timestamp(),
+       CASE WHEN pg_backend_pid() = $1 AND current_setting('statement_timeout')::interval
+                 NOT BETWEEN interval '1 millisecond' AND $2 * interval '1 millisecond'
+            THEN set_config('statement_timeout', $2::text, false) END
+
+-- Columns are made in their order, parts of a UNION ALL too: whether it was in time is asked when all is written.
 -- name: claim
-SELECT dupeproof_claim_v1($1, $2, $3, $4, $5, $6, $7, $8)
+SELECT dupeproof_claim_v1($1, $2, $3, $4, $5, $6, $7, $8),
+       CASE WHEN clock_timestamp() > $9 THEN dupeproof_in_time_v1($9) END
 
 -- name: claim_many
 SELECT place, verdict, attempt, flag, lease_left, codec, result
 FROM dupeproof_claim_v1($1, $2, $3, $4, $5, $6, $7, $8)
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE NOT dupeproof_in_time_v1($9)
 
 -- name: finish
 SELECT dupeproof_finish_v1($1, $2, $3, $4, $5, $6)
@@ -25,10 +37,10 @@ SELECT dupeproof_release_v1($1, $2, $3, $4)
 SELECT dupeproof_renew_v1($1, $2, $3, $4)
 
 -- name: mark
-SELECT dupeproof_mark_v1($1, $2, $3, $4)
+SELECT CASE WHEN dupeproof_mark_v1($1, $2, $3, $4) THEN clock_timestamp() <= $5 OR dupeproof_in_time_v1($5) ELSE false END
 
 -- name: mark_many
-SELECT dupeproof_mark_v1($1, $2, $3, $4) AS fresh
+SELECT dupeproof_mark_v1($1, $2, $3, $4) AS fresh, dupeproof_in_time_v1($5)
 
 -- name: unmark
 DELETE FROM dupeproof_marks AS d USING unnest(%s::text[]::uuid[], %s::bytea[]) AS a (key, token)
@@ -61,6 +73,8 @@ WITH wanted AS (SELECT unnest(%s::text[]::uuid[]) AS key),
 SELECT key FROM marks WHERE expires_at > clock_timestamp()
 UNION
 SELECT key FROM records WHERE expires_at > clock_timestamp()
+UNION ALL
+SELECT NULL WHERE NOT dupeproof_in_time_v1(%s)
 
 -- The time in a subquery is read once, so that the index on time can be used; a volatile function in the
 -- condition itself would be asked again for every row of the whole index. Rows are locked first, passing over those
@@ -99,7 +113,10 @@ FROM json_to_recordset(CAST(CAST(:written AS text) AS json)) AS a (key uuid, epo
 WHERE d.key = a.key
 
 -- name: retire
-DELETE FROM dupeproof_sequences WHERE key = ANY (%s::text[]::uuid[]) RETURNING key
+WITH gone AS (DELETE FROM dupeproof_sequences WHERE key = ANY (%s::text[]::uuid[]) RETURNING key)
+SELECT key FROM gone
+UNION ALL
+SELECT NULL WHERE NOT dupeproof_in_time_v1(%s)
 
 -- name: count_sequences
 SELECT count(*), pg_total_relation_size('dupeproof_sequences') FROM dupeproof_sequences

@@ -1,37 +1,44 @@
 """What a PostgreSQL URL points at: our own options taken out, the rest left to the driver."""
 
-from urllib.parse import urlencode, urlunsplit
+import time
 
 import psycopg
 from msgspec import Struct
-from psycopg.conninfo import conninfo_to_dict
 
 from dupeproof.errors import ConfigError
+from dupeproof.sql._sync import connecting
+from dupeproof.sql.postgres import Hosts, parameters
 from dupeproof.stores.urls import StoreURL
 
-_OURS = ("timeout", "pool")
+_LONGEST_MARGIN = 0.5
 
 
 class Target(Struct, frozen=True):
-    conninfo: str
+    hosts: Hosts
     shown: str
     timeout: float
     pool: int
     """Connections at most."""
 
+    @property
+    def margin(self) -> float:
+        """Seconds by which the server gives up before its caller does, so that its answer still gets there."""
+        return min(self.timeout / 10, _LONGEST_MARGIN)
+
 
 def target(url: StoreURL) -> Target:
-    query = urlencode({name: value for name, value in url.options.items() if name not in _OURS})
-    conninfo = urlunsplit(url.parts._replace(scheme="postgresql", query=query))
-    try:
-        ports = str(conninfo_to_dict(conninfo).get("port") or "5432")
-    except psycopg.ProgrammingError:
-        ports = ""  # the driver's text is not passed on: it may quote the password
-    if not all(port.isascii() and port.isdigit() for port in ports.split(",")):
-        raise ConfigError(
-            f"{url} is not a PostgreSQL URL; write postgresql://user:password@host:5432/database?timeout=5s&pool=10"
-        )
+    shown = str(url)
+    found = parameters(f"postgresql://{url.parts.netloc}{url.parts.path}?{url.parts.query}", shown)
     pool = url.options.get("pool", "10")
     if not (pool.isascii() and pool.isdigit()) or int(pool) < 1:
         raise ConfigError(f"pool must be a number of connections, at least 1; got {pool!r}")
-    return Target(conninfo, str(url), url.timeout, int(pool))
+    return Target(Hosts(found, shown), shown, url.timeout, int(pool))
+
+
+def plain_connection(wanted: Target) -> psycopg.Connection:
+    """One of the driver's own, for who wants to look around: each statement commits by itself, and none is bounded."""
+
+    def connect(conninfo: str, _: float) -> psycopg.Connection:
+        return psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
+
+    return connecting.connected(wanted.hosts, time.monotonic() + wanted.timeout, connect)[0]

@@ -4,19 +4,27 @@ Not psycopg_pool: that one has worker threads which do not survive a fork, and h
 idle unless it asks the server each time. Here a look at the socket is enough, and costs no round trip.
 """
 
-import math
 import os
 import time
 
+import psycopg
+
+from dupeproof.sql._async import connecting
 from dupeproof.stores._async.runtime import Turnstile
 from dupeproof.stores.postgres._async.connection import AsyncBounded, Attempt, attempt
 from dupeproof.stores.postgres.faults import Timeout
 from dupeproof.stores.postgres.target import Target
 
+_CHECKED_EVERY = 15.0
+"""Seconds after which a connection is asked for the time before it is used: it may have been dropped without a word, and
+clocks do not run alike."""
+_SHARE_FOR_A_CHECK = 4
+
 
 class AsyncPool:
     def __init__(self, target: Target) -> None:
         self._target = target
+        self._margin = target.margin
         self._pid = os.getpid()
         self._idle: list[AsyncBounded] = []
         self._turnstile = Turnstile(target.pool)
@@ -26,21 +34,26 @@ class AsyncPool:
 
     async def take(self, deadline: float) -> AsyncBounded:
         """A connection on which to say one thing, got and answered by the deadline. To be given back in any case."""
-        if not await self._turnstile.enter(deadline - time.monotonic()):
+        now = time.monotonic()
+        if not await self._turnstile.enter(deadline - now):
             raise Timeout("all connections are taken")
         try:
-            connection = self._reusable() or await connected(self._target, deadline)
+            connection = await self._reusable(deadline, now) or await connected(self._target, deadline)
         except BaseException:
             self._turnstile.leave()
             raise
         connection.deadline, connection.prepares = deadline, self.prepares
+        connection.latest = deadline - self._margin
         return connection
 
     def give(self, connection: AsyncBounded) -> None:
-        """Back, to be used again unless an interruption left something half said on it."""
+        """Back, to be used again unless something was left half said on it."""
         if self._closed or not connection.at_rest:
-            connection.drop()
+            if connection.is_silent:
+                self._distrust(connection, connection.latest + self._margin - self._target.timeout)
+            connection.abandon()
         else:
+            connection.heard = time.monotonic()
             self._idle.append(connection)
         self._turnstile.leave()
 
@@ -50,13 +63,42 @@ class AsyncPool:
         while self._idle:
             self._idle.pop().drop()
 
-    def _reusable(self) -> AsyncBounded | None:
+    async def _reusable(self, deadline: float, now: float) -> AsyncBounded | None:
         while self._idle:
             connection = self._idle.pop()
-            if connection.usable:
+            if connection.usable and (
+                now - connection.checked < _CHECKED_EVERY or await self._answers(connection, deadline)
+            ):
                 return connection
             connection.drop()
         return None
+
+    async def _answers(self, connection: AsyncBounded, deadline: float) -> bool:
+        """Not for long: if it does not, there must be time for another one."""
+        now = time.monotonic()
+        connection.deadline = now + (deadline - now) / _SHARE_FOR_A_CHECK
+        try:
+            await connection.check(self._target.timeout - self._margin)
+        except psycopg.Error:
+            self._distrust(connection, now)
+            return False
+        except BaseException:
+            connection.abandon()
+            raise
+        return True
+
+    def _distrust(self, silent: AsyncBounded, since: float) -> None:
+        """What silenced one has most likely silenced the others on that host that were not heard since it was asked."""
+        self._target.hosts.silent(silent.host, time.monotonic())
+        for _ in range(len(self._idle)):
+            try:
+                connection = self._idle.pop(0)
+            except IndexError:
+                return  # other threads take some meanwhile
+            if connection.host == silent.host and connection.heard < since:
+                connection.drop()
+            else:
+                self._idle.append(connection)
 
     def __del__(self) -> None:
         if self._pid == os.getpid():
@@ -66,17 +108,23 @@ class AsyncPool:
 
 async def connected(target: Target, deadline: float) -> AsyncBounded:
     """A connection, until the deadline or not at all; to be given another one before each thing said on it."""
-    watched = Attempt(deadline)
-    attempt.set(watched)
-    try:
-        connection = await AsyncBounded.connect(
-            target.conninfo,
-            autocommit=True,
-            prepare_threshold=None,
-            connect_timeout=max(2, math.ceil(target.timeout)),
-        )
-    except BaseException:
-        watched.end()
-        raise
-    connection.deadline = deadline
+
+    async def connect(conninfo: str, until: float) -> AsyncBounded:
+        watched = Attempt(until)
+        attempt.set(watched)
+        try:
+            connection = await AsyncBounded.connect(conninfo, autocommit=True, prepare_threshold=None)
+        except BaseException:
+            watched.end()
+            raise
+        connection.deadline = until
+        try:
+            await connection.check(target.timeout - target.margin)
+        except BaseException:
+            connection.abandon()
+            raise
+        return connection
+
+    connection, host = await connecting.connected(target.hosts, deadline, connect)
+    connection.host, connection.deadline = host, deadline
     return connection

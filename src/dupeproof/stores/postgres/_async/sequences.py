@@ -13,11 +13,26 @@ from dupeproof.stores.postgres.statements import statement
 
 
 async def advance(joined: AsyncJoined, numbers: Sequence[Number]) -> list[Verdict]:
-    keys = [key.hex() for key in sorted({number.key for number in numbers})]
+    while (
+        verdicts := await advance_known(joined, numbers)
+    ) is None:  # again, should one be retired in between
+        await make(joined, numbers)
+    return verdicts
+
+
+async def make(joined: AsyncJoined, numbers: Sequence[Number]) -> None:
+    """Rows for producers that have none."""
+    await joined.execute(statement("make_sequences"), _together(_keys(numbers)))
+
+
+async def advance_known(joined: AsyncJoined, numbers: Sequence[Number]) -> list[Verdict] | None:
+    """None if a producer has no row. Who can, ends the transaction before making it: the rows that are there are locked,
+    and others may hold those to come and wait for these.
+    """
+    keys = _keys(numbers)
     found = await _locked(joined, keys)
-    while len(found) < len(keys):  # again, should one be retired in between
-        await joined.execute(statement("make_sequences"), _together(key for key in keys if key not in found))
-        found = await _locked(joined, keys)
+    if len(found) < len(keys):
+        return None
     verdicts = []
     changes: dict[str, Row] = {}
     for number in numbers:
@@ -33,6 +48,10 @@ async def advance(joined: AsyncJoined, numbers: Sequence[Number]) -> list[Verdic
         ]
         await joined.execute(statement("write_sequences"), {"written": msgspec.json.encode(written).decode()})
     return verdicts
+
+
+def _keys(numbers: Sequence[Number]) -> list[str]:
+    return [key.hex() for key in sorted({number.key for number in numbers})]
 
 
 async def _locked(joined: AsyncJoined, keys: list[str]) -> dict[str, Row]:

@@ -37,6 +37,7 @@ from dupeproof.stores.postgres.faults import (
     NOT_PREPARED,
     ROLLED_BACK,
     SCHEMA_MISSING,
+    STOPPED,
     TIMED_OUT,
     unavailable,
 )
@@ -46,6 +47,8 @@ from dupeproof.stores.postgres.target import Target
 R = TypeVar("R")
 T = TypeVar("T")
 _TRIES = 5
+_LARGE = 100_000
+"""Bytes from which an answer may take its time, although somebody is there."""
 
 
 class AsyncPostgresStore:
@@ -83,7 +86,8 @@ class AsyncPostgresStore:
         return rows.found(await self._run("get", [[key.hex() for key in keys]]), keys)
 
     async def forget(self, keys: Sequence[bytes]) -> list[bool]:
-        gone = {row[0].bytes for row in await self._run("forget", [[key.hex() for key in keys]])}
+        # Not repeated after a lost reply, nor done late: there may be a record by then that nobody wants to forget.
+        gone = {row[0].bytes for row in await self._run_in_time("forget", keys)}
         return [key in gone for key in keys]
 
     async def mark(self, marks: Sequence[Mark]) -> list[bool]:
@@ -116,7 +120,7 @@ class AsyncPostgresStore:
         return await self._said(_advanced, numbers, (), repeat=False) if numbers else []
 
     async def retire(self, keys: Sequence[bytes]) -> list[bool]:
-        gone = {row[0].bytes for row in await self._run("retire", [[key.hex() for key in keys]])}
+        gone = {row[0].bytes for row in await self._run_in_time("retire", keys)}
         return [key in gone for key in keys]
 
     async def sequences(self) -> SequenceStats:
@@ -185,10 +189,15 @@ class AsyncPostgresStore:
     async def _ask(
         self, question: questions.Question, columns: Sequence[bytes], *, repeat: bool = True
     ) -> PGresult:
-        return await self._said(AsyncBounded.ask, question, columns, repeat=repeat)
+        is_short = len(columns[0]) + len(columns[-1]) < _LARGE  # keys and results
+        return await self._said(AsyncBounded.ask, question, columns, repeat=repeat, is_short=is_short)
 
     async def _run(self, name: str, parameters: Sequence[Any] = ()) -> Rows:
         return await self._said(AsyncBounded.execute_all, statement(name), parameters)
+
+    async def _run_in_time(self, name: str, keys: Sequence[bytes]) -> Rows:
+        named = [[key.hex() for key in keys]]
+        return await self._said(AsyncBounded.execute_in_time, statement(name), named, repeat=False)
 
     async def _said(
         self,
@@ -197,15 +206,28 @@ class AsyncPostgresStore:
         parameters: Sequence[Any],
         *,
         repeat: bool = True,
+        is_short: bool = False,
     ) -> R:
+        """The answer, within the time allowed.
+
+        What may be repeated and is answered at once, where there is somebody, is given up after half of that time on a
+        connection from before, and said again on a new one: the old one may have been dropped without a word.
+        """
         deadline = self._deadline()
         try:
             for tries in range(1, _TRIES + 1):
                 pool = self._pools.get()
                 try:
                     connection = await pool.take(deadline)
+                    if repeat and is_short and tries == 1 and connection.heard:
+                        connection.deadline -= self._target.timeout / 2
                     try:
                         return await say(connection, what, parameters)
+                    except STOPPED:
+                        connection.checked = (
+                            0.0  # it is too late by the server's clock, unless we know that wrong
+                        )
+                        raise
                     finally:
                         pool.give(connection)
                 except SCHEMA_MISSING:
@@ -218,7 +240,11 @@ class AsyncPostgresStore:
                     if tries == _TRIES:
                         raise
                 except TIMED_OUT:
-                    raise
+                    if not repeat or time.monotonic() >= deadline:
+                        raise
+                except STOPPED:
+                    if tries == _TRIES or time.monotonic() >= deadline - self._target.margin:
+                        raise
                 except ROLLED_BACK:
                     if tries == _TRIES:
                         raise
@@ -237,5 +263,10 @@ async def _inbox_purged(connection: AsyncBounded, limit: int, _: Sequence[Any]) 
 
 
 async def _advanced(connection: AsyncBounded, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:
-    async with connection.transaction():
-        return await sequences.advance(AsyncPsycopg(connection), numbers)
+    joined = AsyncPsycopg(connection)
+    while True:
+        async with connection.transaction_in_time():
+            verdicts = await sequences.advance_known(joined, numbers)
+        if verdicts is not None:
+            return verdicts
+        await sequences.make(joined, numbers)

@@ -2,10 +2,10 @@
 """Waiting for the socket of a connection, for tasks."""
 
 import asyncio
-import select
 import time
 
 from dupeproof.stores.postgres.faults import Timeout
+from dupeproof.stores.postgres.polling import poller
 
 
 class Watch:
@@ -13,11 +13,10 @@ class Watch:
 
     def __init__(self, fileno: int) -> None:
         self._fileno = fileno
-        self._poller = select.poll()
-        self._poller.register(fileno, select.POLLIN)
+        self._poll = poller(fileno)
 
     def readable(self) -> bool:
-        return bool(self._poller.poll(0))
+        return bool(self._poll(0))
 
     async def wait(self, deadline: float, *, writing: bool = False) -> None:
         """Until there is something to read or, if `writing`, room to write. Raises `Timeout`."""

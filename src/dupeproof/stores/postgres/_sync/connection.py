@@ -2,15 +2,20 @@
 """A connection on which waiting ends, and a short way through it for the statements on the hot path."""
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from psycopg import Connection
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
+from dupeproof.sql.postgres import Host
+from dupeproof.stores.postgres import cancelling, questions
 from dupeproof.stores.postgres._sync.waiting import Watch
+from dupeproof.stores.postgres.binary import integer
 from dupeproof.stores.postgres.faults import Timeout, error_of
 from dupeproof.stores.postgres.questions import Question
 
@@ -19,6 +24,10 @@ Rows = list[tuple[Any, ...]]
 attempt: ContextVar["Attempt"] = ContextVar("attempt")
 _BINARY = 1
 _IDLE = TransactionStatus.IDLE
+_ACTIVE = TransactionStatus.ACTIVE
+_MICROSECONDS = 1_000_000
+_YEAR_2000 = datetime(2000, 1, 1, tzinfo=UTC)
+"""From which the server counts its microseconds."""
 _FINE = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
 
@@ -44,15 +53,27 @@ class Attempt:
 
 
 class Bounded(Connection[tuple[Any, ...]]):
-    """Answers come before `deadline` or not at all, also when the server hangs and no error ever comes."""
+    """Answers come before `deadline` or not at all, also when the server hangs and no error ever comes.
+
+    What takes something for its caller takes effect before `latest` or not at all, by the server's clock, which was
+    read here last `checked` ago. A reply that was long under way makes that clock look slow, never fast: then the
+    server gives up too early, and the clock is read again.
+    """
 
     deadline = 0.0
+    latest = 0.0
     prepares = True
+    checked = 0.0
+    heard = 0.0
+    """When it was last given back in good order; zero for one that is new."""
+    host = Host("", "", "")
 
     def __init__(self, pgconn: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(pgconn, *args, **kwargs)
         self._socket_watch = Watch(pgconn.socket)
         self._learned: set[bytes] = set()
+        self._ahead = 0
+        """Microseconds of the server's clock before ours."""
 
     @classmethod
     def _connect_gen(cls, *args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -71,18 +92,60 @@ class Bounded(Connection[tuple[Any, ...]]):
         """Nothing was left half said."""
         return self.pgconn.transaction_status == _IDLE
 
+    @property
+    def is_silent(self) -> bool:
+        """The time is over and there was no answer."""
+        return self.pgconn.transaction_status == _ACTIVE and time.monotonic() >= self.deadline
+
     def drop(self) -> None:
         """Close without a word to the server or the loop; works for a broken connection and at exit too."""
         self.pgconn.finish()
+
+    def abandon(self) -> None:
+        """The same for one on which an answer is missing: the server may stop looking for it."""
+        if self.pgconn.transaction_status == _ACTIVE:
+            cancelling.cancel(self.pgconn, self.drop)
+        else:
+            self.drop()
+
+    def check(self, longest: float) -> None:
+        """Read the server's clock, which shows too that somebody is there. Statements get `longest` seconds at most."""
+        limits = [integer(self.pgconn.backend_pid), integer(max(1, int(longest * 1_000)))]
+        answer = self.ask(questions.CLOCK, limits)
+        self.checked = time.monotonic()
+        there = int.from_bytes(answer.get_value(0, 0) or b"", "big", signed=True)
+        self._ahead = there - int(self.checked * _MICROSECONDS)
+
+    def _moment(self) -> datetime:
+        """`latest` by the server's clock."""
+        return _YEAR_2000 + timedelta(microseconds=int(self.latest * _MICROSECONDS) + self._ahead)
 
     def execute_all(self, statement: str, parameters: Sequence[Any] = ()) -> Rows:
         """The rows of a statement, the driver's way."""
         cursor = self.execute(statement, parameters)
         return [] if cursor.description is None else cursor.fetchall()
 
+    def execute_in_time(self, statement: str, parameters: Sequence[Any]) -> Rows:
+        """The same for a statement whose last parameter is the moment until which it may take effect."""
+        return self.execute_all(statement, [*parameters, self._moment()])
+
+    @contextmanager
+    def transaction_in_time(self) -> Iterator[None]:
+        """One that is committed in time or not at all: the server looks at its clock and commits in one go.
+
+        Left open after an error, so the connection is not used again.
+        """
+        self.execute("BEGIN")
+        yield
+        self.pgconn.send_query(f"SELECT dupeproof_in_time_v1('{self._moment()}'); COMMIT".encode())
+        self._answer()
+
     def ask(self, question: Question, parameters: Sequence[bytes]) -> PGresult:
         """One statement, one answer, with nothing of the driver in between but its binding of libpq."""
-        text, types, formats, name = question
+        text, types, formats, name, dated = question
+        if dated:
+            limit = int(self.latest * _MICROSECONDS) + self._ahead
+            parameters = [*parameters, limit.to_bytes(8, "big", signed=True)]
         if name and self.prepares:
             if name not in self._learned:
                 self.pgconn.send_prepare(name, text, types)

@@ -14,11 +14,24 @@ from dupeproof.stores.postgres.statements import statement
 
 
 def advance(joined: Joined, numbers: Sequence[Number]) -> list[Verdict]:
-    keys = [key.hex() for key in sorted({number.key for number in numbers})]
+    while (verdicts := advance_known(joined, numbers)) is None:  # again, should one be retired in between
+        make(joined, numbers)
+    return verdicts
+
+
+def make(joined: Joined, numbers: Sequence[Number]) -> None:
+    """Rows for producers that have none."""
+    joined.execute(statement("make_sequences"), _together(_keys(numbers)))
+
+
+def advance_known(joined: Joined, numbers: Sequence[Number]) -> list[Verdict] | None:
+    """None if a producer has no row. Who can, ends the transaction before making it: the rows that are there are locked,
+    and others may hold those to come and wait for these.
+    """
+    keys = _keys(numbers)
     found = _locked(joined, keys)
-    while len(found) < len(keys):  # again, should one be retired in between
-        joined.execute(statement("make_sequences"), _together(key for key in keys if key not in found))
-        found = _locked(joined, keys)
+    if len(found) < len(keys):
+        return None
     verdicts = []
     changes: dict[str, Row] = {}
     for number in numbers:
@@ -34,6 +47,10 @@ def advance(joined: Joined, numbers: Sequence[Number]) -> list[Verdict]:
         ]
         joined.execute(statement("write_sequences"), {"written": msgspec.json.encode(written).decode()})
     return verdicts
+
+
+def _keys(numbers: Sequence[Number]) -> list[str]:
+    return [key.hex() for key in sorted({number.key for number in numbers})]
 
 
 def _locked(joined: Joined, keys: list[str]) -> dict[str, Row]:

@@ -38,6 +38,7 @@ from dupeproof.stores.postgres.faults import (
     NOT_PREPARED,
     ROLLED_BACK,
     SCHEMA_MISSING,
+    STOPPED,
     TIMED_OUT,
     unavailable,
 )
@@ -47,6 +48,8 @@ from dupeproof.stores.postgres.target import Target
 R = TypeVar("R")
 T = TypeVar("T")
 _TRIES = 5
+_LARGE = 100_000
+"""Bytes from which an answer may take its time, although somebody is there."""
 
 
 class PostgresStore:
@@ -84,7 +87,8 @@ class PostgresStore:
         return rows.found(self._run("get", [[key.hex() for key in keys]]), keys)
 
     def forget(self, keys: Sequence[bytes]) -> list[bool]:
-        gone = {row[0].bytes for row in self._run("forget", [[key.hex() for key in keys]])}
+        # Not repeated after a lost reply, nor done late: there may be a record by then that nobody wants to forget.
+        gone = {row[0].bytes for row in self._run_in_time("forget", keys)}
         return [key in gone for key in keys]
 
     def mark(self, marks: Sequence[Mark]) -> list[bool]:
@@ -117,7 +121,7 @@ class PostgresStore:
         return self._said(_advanced, numbers, (), repeat=False) if numbers else []
 
     def retire(self, keys: Sequence[bytes]) -> list[bool]:
-        gone = {row[0].bytes for row in self._run("retire", [[key.hex() for key in keys]])}
+        gone = {row[0].bytes for row in self._run_in_time("retire", keys)}
         return [key in gone for key in keys]
 
     def sequences(self) -> SequenceStats:
@@ -186,10 +190,15 @@ class PostgresStore:
     def _ask(
         self, question: questions.Question, columns: Sequence[bytes], *, repeat: bool = True
     ) -> PGresult:
-        return self._said(Bounded.ask, question, columns, repeat=repeat)
+        is_short = len(columns[0]) + len(columns[-1]) < _LARGE  # keys and results
+        return self._said(Bounded.ask, question, columns, repeat=repeat, is_short=is_short)
 
     def _run(self, name: str, parameters: Sequence[Any] = ()) -> Rows:
         return self._said(Bounded.execute_all, statement(name), parameters)
+
+    def _run_in_time(self, name: str, keys: Sequence[bytes]) -> Rows:
+        named = [[key.hex() for key in keys]]
+        return self._said(Bounded.execute_in_time, statement(name), named, repeat=False)
 
     def _said(
         self,
@@ -198,15 +207,28 @@ class PostgresStore:
         parameters: Sequence[Any],
         *,
         repeat: bool = True,
+        is_short: bool = False,
     ) -> R:
+        """The answer, within the time allowed.
+
+        What may be repeated and is answered at once, where there is somebody, is given up after half of that time on a
+        connection from before, and said again on a new one: the old one may have been dropped without a word.
+        """
         deadline = self._deadline()
         try:
             for tries in range(1, _TRIES + 1):
                 pool = self._pools.get()
                 try:
                     connection = pool.take(deadline)
+                    if repeat and is_short and tries == 1 and connection.heard:
+                        connection.deadline -= self._target.timeout / 2
                     try:
                         return say(connection, what, parameters)
+                    except STOPPED:
+                        connection.checked = (
+                            0.0  # it is too late by the server's clock, unless we know that wrong
+                        )
+                        raise
                     finally:
                         pool.give(connection)
                 except SCHEMA_MISSING:
@@ -219,7 +241,11 @@ class PostgresStore:
                     if tries == _TRIES:
                         raise
                 except TIMED_OUT:
-                    raise
+                    if not repeat or time.monotonic() >= deadline:
+                        raise
+                except STOPPED:
+                    if tries == _TRIES or time.monotonic() >= deadline - self._target.margin:
+                        raise
                 except ROLLED_BACK:
                     if tries == _TRIES:
                         raise
@@ -238,5 +264,10 @@ def _inbox_purged(connection: Bounded, limit: int, _: Sequence[Any]) -> int:
 
 
 def _advanced(connection: Bounded, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:
-    with connection.transaction():
-        return sequences.advance(Psycopg(connection), numbers)
+    joined = Psycopg(connection)
+    while True:
+        with connection.transaction_in_time():
+            verdicts = sequences.advance_known(joined, numbers)
+        if verdicts is not None:
+            return verdicts
+        sequences.make(joined, numbers)
