@@ -119,6 +119,7 @@ def test_a_lost_release_still_frees_the_key(url, proxy, sign, what):
         once.run("before", int)
         with once.claim("key") as claim:
             proxy.lose(what, sign("release"))
-            claim.release()
+            assert claim.release()
         assert proxy.lost.is_set()
+        wait_for(lambda: other.get("key") is None, what="the key to be handed back")
         assert other.attempt("key", int).attempt == 1

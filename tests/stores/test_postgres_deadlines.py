@@ -23,6 +23,8 @@ OTHERS = """
 """
 AT_WORK = f"{OTHERS} AND state = 'active'"
 WAITING = f"{OTHERS} AND wait_event_type = 'Lock'"
+HANDS_BACK = 1
+"""Connections of a guard that tells the server, once it answers again, that nobody works on what it may have granted."""
 LANES = 3
 """Calls of a kind leave one after the other: those that claim, those that mark, those that count."""
 
@@ -148,7 +150,7 @@ def test_what_was_long_under_way_is_refused_by_the_server(postgres_url, watching
         calls.all_refused()
         assert watching(OTHERS) == had
         proxy.let_go()  # all of it arrives at a server that is fine
-        wait_for(lambda: watching(OTHERS) == 0, what="the connections that were given up to end")
+        wait_for(lambda: watching(OTHERS) <= HANDS_BACK, what="the connections that were given up to end")
         assert_nothing_was_taken(calls, postgres_url)
 
 
@@ -160,7 +162,10 @@ def test_what_reached_a_frozen_server_takes_no_effect_when_it_goes_on(own_postgr
         calls.all_refused()
         server.resume()
         with psycopg.connect(server.url, autocommit=True) as connection:
-            wait_for(lambda: connection.execute(OTHERS).fetchone() == (0,), what="what was given up to end")
+            wait_for(
+                lambda: connection.execute(OTHERS).fetchone()[0] <= HANDS_BACK,
+                what="what was given up to end",
+            )
         assert_nothing_was_taken(calls, server.url)
 
 

@@ -128,7 +128,7 @@ class Record(Struct, frozen=True, gc=False, kw_only=True):
     lease_until: int
     finished_at: int = NEVER
     expires_at: int = NEVER
-    """From here on the key is free. `NEVER` while a claim under `hold` is open."""
+    """From here on the key is free. `NEVER` for one that is dead, and while a claim under `hold` is open."""
     codec: str = NOT_REPLAYABLE
     result: bytes = b""
     error: str = ""

@@ -10,6 +10,7 @@ Two things follow that are easy to get wrong elsewhere, so they stand in the tab
 * An owner that comes back late, before anyone took the key over, still owns it: FINISH is allowed from ABANDONED
   and HELD. Once someone else has claimed, the owner's token no longer matches, and it is refused.
 * FAILED, ABANDONED and FREE all leave through the same CLAIM. There is no path that runs without a claim.
+* HELD and DEAD wait for a person, so no window ends them.
 
 RUNNING, DONE, FAILED and DEAD are stored. FREE is the absence of a record. ABANDONED and HELD are RUNNING
 records whose lease is over, seen by the clock of the store. Every backend implements this table (memory and
@@ -92,7 +93,6 @@ TABLE: dict[State, dict[Event, State]] = {
         Event.RESOLVE: State.DONE,
         Event.REOPEN: State.FREE,
         Event.FORGET: State.FREE,
-        Event.WINDOW_OVER: State.FREE,
     },
 }
 

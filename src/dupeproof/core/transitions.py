@@ -31,8 +31,7 @@ def claim(found: Record | None, request: ClaimRequest, now: int) -> tuple[Outcom
     if not allows(situation, event):
         return _refusal(found, situation, now), None
     if event is Event.CLAIM_EXHAUSTED:
-        expires_at = now + request.terms.window
-        dead = replace(found, state=State.DEAD, token=request.token, finished_at=now, expires_at=expires_at)
+        dead = replace(found, state=State.DEAD, token=request.token, finished_at=now, expires_at=NEVER)
         return Dead(found.attempt, newly=True), dead
     fingerprint = found.fingerprint or request.fingerprint
     running = _running(request, now, found.attempt + 1, found.created_at, fingerprint)
@@ -68,7 +67,8 @@ def fail(found: Record | None, change: Fail, now: int) -> Record | None:
         return found
     if not _may(found, situation, change.token, Event.FAIL_LAST if change.dead else Event.FAIL):
         return None
-    return replace(found, state=after, finished_at=now, expires_at=now + change.window, error=change.error)
+    expires_at = NEVER if change.dead else now + change.window
+    return replace(found, state=after, finished_at=now, expires_at=expires_at, error=change.error)
 
 
 def release(found: Record | None, change: Release, now: int) -> Record | None:

@@ -225,12 +225,18 @@ def unpack(raw: bytes, expires_at: int, now: int) -> Record:
         hold=hold == b"h",
         created_at=created_at,
         lease_until=lease_until,
-        finished_at=NEVER if running or not expires_at else min(now, expires_at - window),
+        finished_at=_finished_at(state, lease_until, window, expires_at, now),
         expires_at=expires_at,
         codec=label if state == b"d" else "",
         error=label if state in (b"f", b"x") else "",
         result=result,
     )
+
+
+def _finished_at(state: bytes, lease_until: int, window: int, expires_at: int, now: int) -> int:
+    if state == b"x":
+        return lease_until
+    return NEVER if state == b"r" or not expires_at else min(now, expires_at - window)
 
 
 def _label_and_result(raw: bytes, tail: int) -> tuple[str, bytes]:

@@ -3,6 +3,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -26,6 +27,7 @@ from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
 from dupeproof.sql._sync.psycopg import Psycopg
 from dupeproof.stores._sync.purging import purge_inbox
+from dupeproof.stores._sync.repeats import Repeats
 from dupeproof.stores._sync.runtime import PerHome
 from dupeproof.stores.postgres import migrations, questions, rows
 from dupeproof.stores.postgres._sync import sequences
@@ -58,26 +60,39 @@ class PostgresStore:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._pools = PerHome(lambda: Pool(target), Pool.close)
+        self._repeats = Repeats()
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
+        on_repeat = partial(self._repeats.note, requests, self._deadline())
         if len(requests) == 1:
-            return [rows.outcome_of(self._ask(questions.CLAIM, rows.claim_values(requests[0])))]
+            values = rows.claim_values(requests[0])
+            return [rows.outcome_of(self._ask(questions.CLAIM, values, on_repeat=on_repeat))]
         requests, order = rows.in_order(requests)
-        return rows.outcomes_of(self._ask(questions.CLAIM_MANY, rows.claim_columns(requests)), order)
+        columns = rows.claim_columns(requests)
+        return rows.outcomes_of(self._ask(questions.CLAIM_MANY, columns, on_repeat=on_repeat), order)
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
+        self._repeats.forget(changes)
+        # To resolve is not repeated after a lost reply: the second try would find a key that is done.
+        repeat = not any(change.resolver for change in changes)
         if len(changes) == 1:
-            return [rows.answer_of(self._ask(questions.FINISH, rows.finish_values(changes[0])))]
+            values = rows.finish_values(changes[0])
+            return [rows.answer_of(self._ask(questions.FINISH, values, repeat=repeat))]
         changes, order = rows.in_order(changes)
-        return rows.answers_of(self._ask(questions.FINISH_MANY, rows.finish_columns(changes)), order)
+        columns = rows.finish_columns(changes)
+        return rows.answers_of(self._ask(questions.FINISH_MANY, columns, repeat=repeat), order)
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
+        self._repeats.outlive(changes)
         changes, order = rows.in_order(changes)
         return rows.answers_of(self._ask(questions.FAIL, rows.fail_columns(changes)), order)
 
     def release(self, changes: Sequence[Release]) -> list[bool]:
+        self._repeats.outlive(changes)
+        # Not repeated after a lost reply: the second try would find that nothing is there to be released.
         changes, order = rows.in_order(changes)
-        return rows.answers_of(self._ask(questions.RELEASE, rows.release_columns(changes)), order)
+        columns = rows.release_columns(changes)
+        return rows.answers_of(self._ask(questions.RELEASE, columns, repeat=False), order)
 
     def renew(self, changes: Sequence[Renew]) -> list[bool]:
         changes, order = rows.in_order(changes)
@@ -109,8 +124,9 @@ class PostgresStore:
         return answers
 
     def unmark(self, marks: Sequence[Mark]) -> list[bool]:
+        # Not repeated after a lost reply, as a release is not.
         columns = [[mark.key.hex() for mark in marks], [mark.token for mark in marks]]
-        gone = {row[0].bytes for row in self._run("unmark", columns)}
+        gone = {row[0].bytes for row in self._run("unmark", columns, repeat=False)}
         return [mark.key in gone for mark in marks]
 
     def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
@@ -188,13 +204,20 @@ class PostgresStore:
         return time.monotonic() + self._target.timeout
 
     def _ask(
-        self, question: questions.Question, columns: Sequence[bytes], *, repeat: bool = True
+        self,
+        question: questions.Question,
+        columns: Sequence[bytes],
+        *,
+        repeat: bool = True,
+        on_repeat: Callable[[], None] | None = None,
     ) -> PGresult:
         is_short = len(columns[0]) + len(columns[-1]) < _LARGE  # keys and results
-        return self._said(Bounded.ask, question, columns, repeat=repeat, is_short=is_short)
+        return self._said(
+            Bounded.ask, question, columns, repeat=repeat, is_short=is_short, on_repeat=on_repeat
+        )
 
-    def _run(self, name: str, parameters: Sequence[Any] = ()) -> Rows:
-        return self._said(Bounded.execute_all, statement(name), parameters)
+    def _run(self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True) -> Rows:
+        return self._said(Bounded.execute_all, statement(name), parameters, repeat=repeat)
 
     def _run_in_time(self, name: str, keys: Sequence[bytes]) -> Rows:
         named = [[key.hex() for key in keys]]
@@ -208,8 +231,11 @@ class PostgresStore:
         *,
         repeat: bool = True,
         is_short: bool = False,
+        on_repeat: Callable[[], None] | None = None,
     ) -> R:
         """The answer, within the time allowed.
+
+        `on_repeat` is called before it is said again although it may have been, or may yet be, carried out.
 
         What may be repeated and is answered at once, where there is somebody, is given up after half of that time on a
         connection from before, and said again on a new one: the old one may have been dropped without a word.
@@ -243,6 +269,8 @@ class PostgresStore:
                 except TIMED_OUT:
                     if not repeat or time.monotonic() >= deadline:
                         raise
+                    if on_repeat is not None:
+                        on_repeat()
                 except STOPPED:
                     if tries == _TRIES or time.monotonic() >= deadline - self._target.margin:
                         raise
@@ -253,6 +281,8 @@ class PostgresStore:
                     # Once more, on a new connection: the server may have been restarted since the last call.
                     if not repeat or tries > 1:
                         raise
+                    if on_repeat is not None:
+                        on_repeat()
         except (psycopg.Error, OSError) as exc:
             raise unavailable(self._target.shown, exc) from exc
         raise AssertionError

@@ -1,6 +1,6 @@
 -- Tables and functions of dupeproof, version 1.
 -- Functions carry a version in their name: an older client keeps finding the one it was written for.
--- All time is the server's. A record with expires_at = infinity is under hold and never purged.
+-- All time is the server's. A record with expires_at = infinity is under hold, or dead, and never purged.
 --
 -- Under one name there is a function for one and, for arrays, one for a batch, which calls the other for what is left
 -- over when the plain cases are dealt with together.
@@ -145,8 +145,7 @@ BEGIN
             verdict := 'dead';
             flag := true;
             UPDATE dupeproof_records AS d
-            SET state = 'dead', token = owner, finished_at = moment, expires_at = moment + dupeproof_ms_v1(span),
-                purge_from = least(d.purge_from, moment + dupeproof_ms_v1(span))
+            SET state = 'dead', token = owner, finished_at = moment, expires_at = 'infinity', purge_from = 'infinity'
             WHERE d.key = wanted AND d.token = its_token AND d.state = its_state AND d.lease_until = its_lease_until;
         ELSE
             verdict := 'won';
@@ -298,11 +297,12 @@ DECLARE
 BEGIN
     FOR place IN 1 .. cardinality(keys) LOOP
         moment := clock_timestamp();
-        gone := moment + dupeproof_ms_v1(coalesce(windows[place], windows[1]));
         reached := CASE WHEN coalesce(dead[place], dead[1]) THEN 'dead' ELSE 'failed' END;
+        gone := CASE WHEN reached = 'dead' THEN 'infinity'
+                     ELSE moment + dupeproof_ms_v1(coalesce(windows[place], windows[1])) END;
         UPDATE dupeproof_records AS d
         SET state = reached, error = coalesce(errors[place], errors[1]), finished_at = moment,
-            expires_at = gone, purge_from = least(d.purge_from, gone)
+            expires_at = gone, purge_from = CASE WHEN reached = 'dead' THEN gone ELSE least(d.purge_from, gone) END
         WHERE d.key = keys[place] AND d.token = tokens[place] AND d.state = 'running' AND d.expires_at > moment;
         CONTINUE WHEN FOUND;
         CONTINUE WHEN EXISTS (

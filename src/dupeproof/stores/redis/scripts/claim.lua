@@ -46,8 +46,8 @@ local function decide(key, raw, asked, lease, limit)
         abandoned = true
     end
     if limit > 0 and r.attempt >= limit then
-        r.state, r.token = 'x', asked.token
-        store(key, r, asked.window, asked.window)
+        r.state, r.token, r.lease = 'x', asked.token, now
+        store(key, r, asked.window, nil)
         return {'x', r.attempt, 1}
     end
     if r.fingerprint == NO_FINGERPRINT then

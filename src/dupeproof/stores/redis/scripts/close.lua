@@ -8,7 +8,14 @@ for i, key in ipairs(KEYS) do
         answers[i] = 0
     elseif string.byte(raw, 1) == 114 then
         local kept = string.sub(raw, 2, 39 + string.byte(raw, 39))
-        redis.call('SET', key, state .. kept .. ARGV[3 * i], 'PX', ARGV[3 * i - 1])
+        if state == 'x' then
+            -- Dead: until somebody reopens or resolves it, so it must tell by itself since when.
+            local time = redis.call('TIME')
+            local since = struct.pack('>I8', time[1] * 1000 + math.floor(time[2] / 1000))
+            redis.call('SET', key, state .. kept .. since .. string.sub(ARGV[3 * i], 9))
+        else
+            redis.call('SET', key, state .. kept .. ARGV[3 * i], 'PX', ARGV[3 * i - 1])
+        end
         answers[i] = 1
     else
         -- The same again, after a lost reply.

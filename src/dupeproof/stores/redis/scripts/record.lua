@@ -3,6 +3,7 @@
 -- then what the end of a claim replaces:
 --   lease 8, window 8, length of the label 1, label (codec or error), result
 -- layout.py reads and writes the same bytes. A lease of 0 means that the time to live tells: it is lease plus window.
+-- Of a dead record, which has no time to live, the lease is when it died.
 local HEAD = '>c1c1c8I4c16I8Bc0'
 local TAIL = '>I8I8Bc0'
 local NO_FINGERPRINT = string.rep('\0', 16)
