@@ -220,6 +220,14 @@ def test_a_step_of_the_servers_clock_fails_no_call(postgres_url, clock, flavor):
                 assert once.seen(f"id {place} {number}") is False
 
 
+def _refused(call):
+    try:
+        call()
+    except StoreUnavailable:
+        return True
+    return False
+
+
 @both_flavors
 def test_calls_that_time_out_leave_no_connection_behind(own_postgres, flavor):
     server = own_postgres(settings={"max_connections": 20})
@@ -232,9 +240,13 @@ def test_calls_that_time_out_leave_no_connection_behind(own_postgres, flavor):
         # Commits wait for a standby that is not there, where no timeout of the server's ends them.
         watching.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         watching.execute("SELECT pg_reload_conf()")
+        early = iter(range(1_000))
+        wait_for(
+            lambda: _refused(lambda: once.seen(f"early {next(early)}")),
+            what="the server to read its settings",
+        )
         for number in range(25):
-            with pytest.raises(StoreUnavailable):
-                once.run(f"key {number}", int) if number % 2 else once.seen(f"id {number}")
+            assert _refused(lambda n=number: once.run(f"key {n}", int) if n % 2 else once.seen(f"id {n}"))
         waiting = f"{OTHERS} AND wait_event = 'SyncRep'"
         wait_for(lambda: watching.execute(waiting).fetchone() == (0,), what="all that waited to be cancelled")
         watching.execute("ALTER SYSTEM RESET synchronous_standby_names")
