@@ -26,9 +26,11 @@ def sign(url):
     """The bytes by which a verb is known on the wire."""
     if url.startswith("redis"):
         commands = {"mark": b"$2\r\nNX\r\n$2\r\nPX\r\n"}
-        scripts = {"finish": "close", "fail": "close"}
+        scripts = {"finish": "close", "fail": "close", "forget": "delete", "reopen": "release"}
         return lambda verb: commands.get(verb) or script(scripts.get(verb, verb)).sha
-    return lambda verb: f"dupeproof_{verb}_v1".encode()
+    functions = {"reopen": "release", "resolve": "finish"}
+    statements = {"forget": b"DELETE FROM dupeproof_records"}
+    return lambda verb: statements.get(verb) or f"dupeproof_{functions.get(verb, verb)}_v1".encode()
 
 
 @pytest.fixture
@@ -123,3 +125,43 @@ def test_a_lost_release_still_frees_the_key(url, proxy, sign, what):
         assert proxy.lost.is_set()
         wait_for(lambda: other.get("key") is None, what="the key to be handed back")
         assert other.attempt("key", int).attempt == 1
+
+
+MENDING = {
+    "forget": (lambda once, key: once.forget(key), lambda entry: entry is None),
+    "reopen": (lambda once, key: once.reopen(key), lambda entry: entry is None),
+    "resolve": (lambda once, key: once.resolve(key, "by hand"), lambda entry: entry.state == "done"),
+}
+
+
+@servers
+@either
+@pytest.mark.parametrize("verb", MENDING)
+def test_a_key_is_mended_once_or_the_caller_is_told_that_nobody_knows(url, proxy, sign, what, verb):
+    """Sent twice, the second copy would find nothing and say so, or remove what somebody else has made since."""
+    mend, done = MENDING[verb]
+    with Once(proxy.url) as once, Once(url) as other:
+        for key in ("warm", "key"):
+            with pytest.raises(ZeroDivisionError):
+                other.run(key, lambda: 1 // 0)
+        assert mend(once, "warm")
+        lose_before(once, verb, lambda: proxy.lose(what, sign(verb)))
+        with pytest.raises(StoreUnavailable):
+            mend(once, "key")
+        assert proxy.lost.is_set()
+        assert done(other.get("key")) is (what == "reply")
+
+
+def lose_before(once, verb, arm):
+    """Reopen and resolve look at the key first: what is to be lost is the step after that."""
+    if verb == "forget":
+        arm()
+        return
+    looking = once._store.get
+
+    def get(keys):
+        found = looking(keys)
+        arm()
+        return found
+
+    once._store.get = get
