@@ -127,6 +127,23 @@ def test_a_lost_release_still_frees_the_key(url, proxy, sign, what):
         assert other.attempt("key", int).attempt == 1
 
 
+@servers
+@both_flavors
+def test_a_late_copy_of_a_repeated_claim_is_granted_to_nobody(url, proxy, sign, flavor):
+    def fail(guard):
+        with pytest.raises(ZeroDivisionError):
+            guard.run("key", lambda: 1 // 0)
+
+    with open_once(flavor, f"{proxy.url}?timeout=1s", on_abandoned="hold") as once, Once(url) as other:
+        once.run("before", int)
+        proxy.lose("late", sign("claim"))
+        fail(once)
+        assert proxy.lost.is_set()
+        fail(other)  # from here on the record does not know the first claim's token any more
+        proxy.arrive()
+        assert other.get("key").state == "failed"
+
+
 MENDING = {
     "forget": (lambda once, key: once.forget(key), lambda entry: entry is None),
     "reopen": (lambda once, key: once.reopen(key), lambda entry: entry is None),

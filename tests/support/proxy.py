@@ -24,7 +24,7 @@ class Proxy:
         self.requests = []
         self._lock = threading.Lock()
         self._plan = None
-        self.lost = threading.Event()
+        self.lost, self.arriving, self.arrived = threading.Event(), threading.Event(), threading.Event()
         self._forgotten = set()
         self._conversations = set()
         self.passing = threading.Event()
@@ -35,7 +35,7 @@ class Proxy:
 
     def lose(self, what, containing):
         """Cut the connection at the next request that contains these bytes: before the server gets it ("request"),
-        or when the server has carried it out and answered ("reply")."""
+        when the server has carried it out and answered ("reply"), or before, and it arrives with `arrive()` ("late")."""
         self.lost.clear()
         self._plan = (what, containing)
 
@@ -51,6 +51,11 @@ class Proxy:
         """They go on to the server, although those who sent them may have left."""
         self.passing.set()
 
+    def arrive(self):
+        """Let the request that was lost as "late" reach the server, and wait for its answer, which nobody gets."""
+        self.arriving.set()
+        assert self.arrived.wait(20)
+
     def is_forgotten(self, conversation):
         return conversation in self._forgotten
 
@@ -59,6 +64,7 @@ class Proxy:
 
     def close(self):
         self.passing.set()
+        self.arriving.set()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join()  # nobody new comes in
         for each in self._sockets:
@@ -108,6 +114,7 @@ class _Conversation:
         self._server = server
         self._losing_reply = False
         self._answered = True
+        self._is_late = False
 
     def threads(self):
         return [threading.Thread(target=self._upstream), threading.Thread(target=self._downstream)]
@@ -125,6 +132,13 @@ class _Conversation:
                 if what == "request":
                     self._end()
                     return
+                if what == "late":
+                    self._proxy.lost.set()
+                    _cut(self._client)
+                    self._is_late = True
+                    self._proxy.arriving.wait()
+                    self._server.sendall(data)
+                    return
                 self._losing_reply = what == "reply" or self._losing_reply
                 time.sleep(self._proxy.delay)
                 self._proxy.passing.wait()
@@ -137,6 +151,8 @@ class _Conversation:
                 if self._proxy.is_forgotten(self):
                     continue
                 self._answered = True
+                if self._is_late:
+                    self._proxy.arrived.set()
                 if self._losing_reply:
                     self._end()
                     return
