@@ -3,7 +3,8 @@
     with Redis() as server:
         once = Once(server.url)
 
-Missing programs are installed from the distribution's packages where that is possible.
+Missing programs, of servers and of tools (`ensure("wrk")`), are installed from the distribution's packages where that is
+possible.
 """
 
 from . import install, jars, keyspace
