@@ -20,7 +20,7 @@ from .nats import Nats
 from .pgbouncer import PgBouncer
 from .postgres import Postgres
 from .rabbitmq import RabbitMQ
-from .redis import Redis
+from .redis import Redis, Valkey
 from .sentinel import RedisSentinel
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "ServerFailed",
     "ServerGroup",
     "ServerMissing",
+    "Valkey",
     "ensure",
     "install",
     "jars",

@@ -7,10 +7,12 @@ library only, and no imports from the package.
 import contextlib
 import fcntl
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +37,7 @@ class Wanted:
     folders: tuple[str, ...] = ()  # where to look before PATH: patterns, from the root
     version: tuple[str, ...] = ("--version",)  # how the first binary is asked; nothing: by where it is
     release: str = ""  # what is started, where the packages only help to fetch and run it
+    backports: bool = False  # look there too: the release may be older than the server
 
 
 # Debian keeps several versions side by side and puts none of their server programs on PATH.
@@ -44,6 +47,7 @@ SERVERS: dict[str, Wanted] = {
     "redis": _REDIS,
     "redis_cluster": _REDIS,
     "redis_sentinel": _REDIS,
+    "valkey": Wanted(packages=("valkey-server",), binaries=("valkey-server",), backports=True),
     "postgres": Wanted(
         packages=("postgresql",),
         binaries=("postgres", "initdb", "pg_isready", "psql"),
@@ -186,6 +190,10 @@ def _install(wanted: Wanted) -> str:
         if complaint:
             _apt("update")
             complaint = _apt(*install_command)
+        if complaint and wanted.backports:
+            with _backports() as sources:
+                _apt(*sources, "update")
+                complaint = _apt(*sources, *install_command)
     except subprocess.TimeoutExpired:
         return f"apt-get did not finish in {INSTALL_SECONDS} s"
     return f"apt-get: {complaint}" if complaint else "installed, yet not found"
@@ -205,6 +213,26 @@ def _apt(*arguments: str) -> str:
     return (
         "" if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2] or f"exit {done.returncode}"
     )
+
+
+@contextlib.contextmanager
+def _backports() -> Iterator[Sequence[str]]:
+    """Options by which apt-get looks there too, this once: the machine's own sources stay as they are."""
+    release = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    known = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.split("\n")
+    mirrors = sorted({line.split()[0] for line in known if line.endswith(f" {release} main")})
+    usual = Path("/etc/apt/sources.list")
+    with tempfile.NamedTemporaryFile("w", suffix=".list") as file:
+        file.write(usual.read_text() if usual.exists() else "")
+        file.writelines(f"\ndeb {mirror} {release}-backports main" for mirror in mirrors)
+        file.write("\n")
+        file.flush()
+        yield ("-o", f"Dir::Etc::SourceList={file.name}")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Redis (or Valkey under its name): one process."""
+"""Redis, or Valkey: one process."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,7 +45,7 @@ class Redis(ProcessServer):
         )
 
     def command(self) -> Sequence[str | Path]:
-        return [self.programs()["redis-server"], self._conf]
+        return [self.programs()[f"{self.name}-server"], self._conf]
 
     def ready(self) -> bool:
         """Up, and done with loading what it had on disk; and ours, not another on the port we wanted."""
@@ -77,6 +77,12 @@ class Redis(ProcessServer):
     @property
     def _conf(self) -> Path:
         return self.home / "redis.conf"
+
+
+class Valkey(Redis):
+    """The same protocol, configuration and URL."""
+
+    name = "valkey"
 
 
 def redis_version(resp: Resp) -> str:
