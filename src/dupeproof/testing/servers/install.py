@@ -73,13 +73,13 @@ TOOLS: dict[str, Wanted] = {
         binaries=("faketime", "libfaketime.so.1"),
         folders=("usr/lib/*/faketime", "usr/lib64/faketime"),
     ),
+    "mmdebstrap": Wanted(packages=("mmdebstrap", "mount"), binaries=("mmdebstrap", "mount")),
     "wrk": Wanted(packages=("wrk",), binaries=("wrk",)),
 }
-# What we use ourselves: to speak to a server, also to one that somebody else runs, and to make a fresh machine.
+# What we use ourselves: to speak to a server, also to one that somebody else runs.
 HELPERS: dict[str, Wanted] = {
     "postgres_client": Wanted(packages=("postgresql-client",), binaries=("psql",), folders=_POSTGRES),
     "mariadb_client": Wanted(packages=("mariadb-client",), binaries=("mariadb",)),
-    "mmdebstrap": Wanted(packages=("mmdebstrap",), binaries=("mmdebstrap",)),
 }
 PROGRAMS = SERVERS | TOOLS | HELPERS
 
@@ -254,3 +254,4 @@ def services_held_back(policy: Path = POLICY) -> Iterator[None]:
 if __name__ == "__main__":
     for each in sys.argv[1:]:
         print(install(each) if find(each) is None else "already there")  # noqa: T201
+    sys.exit(any(find(each) is None for each in sys.argv[1:]))
