@@ -235,7 +235,8 @@ def take_along(root: Path, variables: Mapping[str, str]) -> None:
         copy(Path(setting).expanduser(), root / setting.replace("~", "/root").lstrip("/"))
     for name in APT:
         copy(Path("/etc/apt") / name, root / "etc/apt" / name)
-    for source in (root / "etc/apt").glob("sources.list*/*"):
+    apt = root / "etc/apt"
+    for source in (*apt.glob("sources.list"), *apt.glob("sources.list.d/*")):
         for key in re.findall(r"(?i)signed-by\s*[:=]\s*(/[^\s\]]+)", source.read_text()):
             copy(Path(key), root / key.lstrip("/"))
     for word in " ".join(variables.values()).split():

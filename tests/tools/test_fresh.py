@@ -1,6 +1,7 @@
-"""A fresh machine in a folder: it leaves nothing behind, however it ends."""
+"""A fresh machine in a folder: it has the machine's settings, and leaves nothing behind, however it ends."""
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -36,6 +37,37 @@ def begun(temporary):
 
 def mounted_under(folder):
     return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
+
+
+def test_the_settings_are_taken_along_with_the_files_they_name(tmp_path, monkeypatch):
+    home, wheels, own = tmp_path / "home", tmp_path / "wheels", tmp_path / "own.crt"
+    for file in (home / ".m2/settings.xml", wheels / "some.whl", own):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("the machine's")
+    root = tmp_path / "root"
+    (root / own.parent.relative_to("/")).mkdir(parents=True)
+    (root / own.relative_to("/")).write_text("the new system's")
+    monkeypatch.setenv("HOME", str(home))
+    fresh = runpy.run_path(str(FRESH))
+    fresh["take_along"](root, {"PIP_FIND_LINKS": f"https://example.org {wheels}", "SSL_CERT_FILE": str(own)})
+    assert (root / "root/.m2/settings.xml").read_text() == "the machine's"
+    assert (root / wheels.relative_to("/") / "some.whl").exists()
+    assert (root / own.relative_to("/")).read_text() == "the new system's"
+
+
+def test_of_the_variables_those_that_lead_to_the_network_are_taken_along():
+    taken = runpy.run_path(str(FRESH))["VARIABLES"].fullmatch
+    for name in (
+        "http_proxy",
+        "HTTPS_PROXY",
+        "no_proxy",
+        "PIP_INDEX_URL",
+        "SSL_CERT_FILE",
+        "REQUESTS_CA_BUNDLE",
+    ):
+        assert taken(name), name
+    for name in ("HOME", "PATH", "REDIS_URL", "GITHUB_TOKEN", "MAKEFLAGS"):
+        assert not taken(name), name
 
 
 @pytest.mark.tool("mmdebstrap")
