@@ -31,9 +31,7 @@ class Wanted:
     """What a server or a tool needs of the machine."""
 
     packages: tuple[str, ...]  # of Debian and its descendants
-    binaries: tuple[
-        str, ...
-    ]  # the first is the server itself, and is asked for its version; `.so`: a library
+    binaries: tuple[str, ...]  # the first is asked for its version; one with `.so` is a library
     folders: tuple[str, ...] = ()  # where to look before PATH: patterns, from the root
     version: tuple[str, ...] = ("--version",)  # how the first binary is asked; nothing: by where it is
     release: str = ""  # what is started, where the packages only help to fetch and run it
@@ -210,9 +208,9 @@ def _apt(*arguments: str) -> str:
         timeout=INSTALL_SECONDS,
         check=False,
     )
-    return (
-        "" if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2] or f"exit {done.returncode}"
-    )
+    if done.returncode == 0:
+        return ""
+    return done.stderr.strip().rpartition("\n")[2] or f"exit {done.returncode}"
 
 
 @contextlib.contextmanager
