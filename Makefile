@@ -19,7 +19,7 @@ BENCH := $(VENV)/.bench-$(FOUND)
 DOCS := $(VENV)/.docs-$(FOUND)
 AUDIT := $(VENV)/.audit-$(FOUND)
 
-.PHONY: help demo test test-fast storm torture figures weigh overhead metrics lint types bench docs audit versions constraints clean
+.PHONY: help demo test test-fast storm torture figures weigh overhead metrics lint types bench docs audit versions first-starts fresh fresh-quick constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -38,6 +38,9 @@ help:
 	@echo "make docs         the documentation, into site/; to look at it while writing: ARGS=serve"
 	@echo "make audit        known vulnerabilities of what is pinned; needs the database of pip-audit"
 	@echo "make versions     what needs no server, and the stores on real ones, on other Pythons: VERSIONS='3.12 3.13'"
+	@echo "make fresh        make demo and make test in a fresh clone on a minimal Debian, in a temporary folder; needs root"
+	@echo "make fresh-quick  the same for what CI can wait for: make demo, first starts, the tests that need a tool"
+	@echo "make first-starts start every server once, and install it first where it is missing"
 	@echo "make constraints  choose the pinned versions anew"
 	@echo "make clean        remove what make made"
 	@echo
@@ -102,6 +105,16 @@ versions:
 	  $(MAKE) --no-print-directory test-fast PYTHON=python$$version VENV=.venv-$$version || exit 1; \
 	  $(MAKE) --no-print-directory test PYTHON=python$$version VENV=.venv-$$version ARGS=tests/stores JOBS=2 || exit 1; \
 	done
+
+first-starts: $(DEV)
+	@$(BIN)/python tools/first_starts.py
+
+# With this machine's Python and nothing of ours: the environment is made over there.
+fresh:
+	@$(PYTHON) tools/fresh.py $(ARGS)
+
+fresh-quick:
+	@$(PYTHON) tools/fresh.py --quick $(ARGS)
 
 constraints: $(BASE)
 	@$(BIN)/python tools/pin.py

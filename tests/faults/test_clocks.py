@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from support.clocks import shifted_by
 from support.stores import on
 from support.workers import start_behind, wait_for
 
@@ -13,15 +12,12 @@ HOUR = 3600
 
 
 @pytest.fixture
-def shifted(url, worker):
-    """Workers that see another time: the whole process by faketime where it is installed, else all of its Python."""
+def shifted(url, faketime):
+    """Workers that see another time, down to the C library."""
     with contextlib.ExitStack() as stack:
 
         def start(hours, **options):
-            before = shifted_by(hours)
-            if before is None:
-                return worker(url, clock_shift=hours * HOUR, **options)
-            return stack.enter_context(contextlib.closing(start_behind(before, url, **options)))
+            return stack.enter_context(contextlib.closing(start_behind(faketime(hours), url, **options)))
 
         yield start
 

@@ -1,6 +1,6 @@
 """How much of an app's throughput the middleware costs, beside the bare app and another library, in one run.
 
-    make overhead            needs wrk (Debian: apt-get install wrk)
+    make overhead
 
 One uvicorn process each (httptools), 32 connections, Redis; contenders take turns within each round, each in turn the first, and only
 ratios within a round count. The server has a core to itself; Redis and wrk have another, where there are two. The processor time
@@ -10,7 +10,6 @@ of the server per request is told too: it is what a busy machine distorts least.
 import argparse
 import os
 import re
-import shutil
 import signal
 import statistics
 import subprocess
@@ -21,7 +20,7 @@ from pathlib import Path
 
 import httpx
 
-from dupeproof.testing.servers import Redis, process
+from dupeproof.testing.servers import Redis, ensure, process
 from dupeproof.testing.servers.base import wait_until
 
 HERE = Path(__file__).parent
@@ -83,7 +82,7 @@ def measure(server: subprocess.Popen[bytes], url: str, mode: str, seconds: int) 
     """Requests a second, and microseconds of the server's processor time for each."""
     begin = cpu_seconds(server.pid)
     command = [
-        "wrk", "-t1", "-c32", f"-d{seconds}s", "-s", str(HERE / "overhead.lua"), url, "--", mode, uuid.uuid4().hex,
+        str(ensure("wrk")["wrk"]), "-t1", "-c32", f"-d{seconds}s", "-s", str(HERE / "overhead.lua"), url, "--", mode, uuid.uuid4().hex,
     ]  # fmt: skip
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert "Non-2xx" not in text, text
@@ -99,41 +98,46 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=CONTENDERS)
     parser.add_argument("--check", action="store_true", help="exit 1 if a goal is missed")
     options = parser.parse_args()
-    if shutil.which("wrk") is None:
-        sys.exit("wrk is not installed; on Debian and Ubuntu: apt-get install wrk")
+    contenders: list[str] = list(options.contenders)
+    ensure("wrk")  # before anything is started, and not while it is timed
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[-1]})
     rates: dict[tuple[str, str], list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder, Redis() as redis:
-        servers = {name: start(name, redis.url, Path(folder)) for name in CONTENDERS}
+        servers = {name: start(name, redis.url, Path(folder)) for name in contenders}
         for name, (server, url) in servers.items():
             os.sched_setaffinity(server.pid, {cores[0]})
             prove(url, name)
             for mode in MODES:
                 measure(server, url, mode, 1)
         for turn in range(options.rounds):
-            first = turn % len(CONTENDERS)
+            first = turn % len(contenders)
             for mode in MODES:
-                for name in CONTENDERS[first:] + CONTENDERS[:first]:
+                for name in contenders[first:] + contenders[:first]:
                     measured = measure(*servers[name], mode, options.seconds)
                     rates.setdefault((mode, name), []).append(measured)
         for server, _ in servers.values():
             os.killpg(server.pid, signal.SIGKILL)
             process.forget(server)
-    return report(rates, check=options.check)
+    return report(rates, contenders, check=options.check)
 
 
-def report(rates: dict[tuple[str, str], list[tuple[float, float]]], *, check: bool) -> int:
-    print("| median | " + " | ".join(CONTENDERS) + " |\n|---|---|---|---|")
+def report(
+    rates: dict[tuple[str, str], list[tuple[float, float]]], contenders: list[str], *, check: bool
+) -> int:
+    print("| median | " + " | ".join(contenders) + " |\n|---" + "|---" * len(contenders) + "|")
     for column, unit in enumerate(("requests/s", "µs of the server a request")):
         for mode in MODES:
-            medians = (statistics.median(each[column] for each in rates[mode, name]) for name in CONTENDERS)
+            medians = (statistics.median(each[column] for each in rates[mode, name]) for name in contenders)
             print(f"| {mode}, {unit} | " + " | ".join(f"{median:,.0f}" for median in medians) + " |")
     print("\n| goal | target | requests/s | spread | processor time | |\n|---|---|---|---|---|---|")
     missed = 0
     for what, mode, beside, target in GOALS:
+        if not {"ours", beside} <= {*contenders}:
+            continue
         rounds = list(zip(rates[mode, "ours"], rates[mode, beside], strict=True))
         faster = [ours[0] / theirs[0] for ours, theirs in rounds]
         cheaper = statistics.median(theirs[1] / ours[1] for ours, theirs in rounds)

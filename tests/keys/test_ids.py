@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -45,7 +44,6 @@ def test_threads_never_make_the_same_id_and_each_sees_its_own_in_order():
     assert len({made for batch in batches for made in batch}) == 40_000
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
 def test_forked_processes_share_neither_ids_nor_a_counter():
     # In a process of its own: a small one forks fast enough for both to draw in the millisecond of the fork.
     run = subprocess.run([sys.executable, keys_forking.__file__], capture_output=True, check=True, text=True)

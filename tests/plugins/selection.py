@@ -1,4 +1,4 @@
-"""Know which server each test needs, whether it can be had, and what to do when it cannot."""
+"""Know which servers and tools each test needs, whether they can be had, and what to do when they cannot."""
 
 import contextlib
 import fcntl
@@ -12,29 +12,40 @@ import pytest
 
 from dupeproof.testing.servers import ServerMissing, install, jars
 
-# A test needs a server when it asks, through whatever other fixtures, for one of these. One that picks its
-# fixture at run time (request.getfixturevalue) says so with the mark `server("redis")`.
+# A test needs a server or a tool when it asks, through whatever other fixtures, for one of these. One that picks its
+# fixture at run time (request.getfixturevalue) says so with the mark `server("redis")` or `tool("faketime")`.
 FIXTURES = {
     "redis_server": "redis",
     "redis_cluster": "redis_cluster",
     "redis_sentinel": "redis_sentinel",
+    "valkey_server": "valkey",
     "postgres_server": "postgres",
     "mariadb_server": "mariadb",
     "rabbitmq_server": "rabbitmq",
     "nats_server": "nats",
     "kafka_server": "kafka",
     **{f"own_{name}": name for name in install.SERVERS},
+    "own_chromium": "chromium",
+    "faketime": "faketime",
+    "wrk": "wrk",
 }
+MARKS = {"server": install.SERVERS, "tool": install.TOOLS}
+KNOWN = install.SERVERS | install.TOOLS
+EMBEDDED = "embedded"
+"""What the table calls the tests that need neither."""
 
 
 def needs_of(item: pytest.Item) -> set[str]:
-    marked = {name for mark in item.iter_markers("server") for name in mark.args}
-    unknown = marked - install.SERVERS.keys()
-    if unknown:
-        raise pytest.UsageError(
-            f"{item.nodeid}: server({min(unknown)!r}) is none of {', '.join(install.SERVERS)}"
-        )
-    return marked | {FIXTURES[name] for name in getattr(item, "fixturenames", ()) if name in FIXTURES}
+    """What a test says it needs, by marks and fixtures. After this it has the marks, so that `-m tool` finds it."""
+    needs = {FIXTURES[name] for name in getattr(item, "fixturenames", ()) if name in FIXTURES}
+    for kind, known in MARKS.items():
+        marked = {name for mark in item.iter_markers(kind) for name in mark.args}
+        if unknown := marked - known.keys():
+            raise pytest.UsageError(f"{item.nodeid}: {kind}({min(unknown)!r}) is none of {', '.join(known)}")
+        if unmarked := (needs & known.keys()) - marked:
+            item.add_marker(getattr(pytest.mark, kind)(*sorted(unmarked)))
+        needs |= marked
+    return needs
 
 
 class Selection:
@@ -45,19 +56,19 @@ class Selection:
         self.needs: dict[str, set[str]] = {}  # by test
         self.versions: dict[str, str] = {}
         self.missing: dict[str, str] = {}
-        self.deselected: dict[str, int] = dict.fromkeys(install.SERVERS, 0)
+        self.deselected: dict[str, int] = dict.fromkeys(KNOWN, 0)
         self.current: str | None = None
         wanted = os.environ.get("REQUIRE_SERVERS", "").replace(",", " ").split()
-        self.required = set(install.SERVERS) if wanted == ["all"] else set(wanted)
-        if unknown := self.required - install.SERVERS.keys():
+        if unknown := set(wanted) - {*KNOWN, "all"}:
             raise pytest.UsageError(
-                f"REQUIRE_SERVERS: {min(unknown)!r} is none of {', '.join(install.SERVERS)}, or all"
+                f"REQUIRE_SERVERS: {min(unknown)!r} is none of {', '.join(KNOWN)}, or all"
             )
+        self.required = {*KNOWN, EMBEDDED} if "all" in wanted else set(wanted)
 
     @staticmethod
     def given(name: str) -> str | None:
-        """The address of a server one has already."""
-        return os.environ.get(install.variable(name)) or None
+        """The address of a server one has already. A tool is always our own."""
+        return os.environ.get(install.variable(name)) or None if name in install.SERVERS else None
 
     def leave_out(self, name: str, reason: str) -> NoReturn:
         """End the running test: left out, or failed where nothing may be."""
@@ -68,10 +79,11 @@ class Selection:
     def declared(self, name: str) -> None:
         """A test that was not known to need this server would be missing from the table, and run by --no-servers."""
         if self.current is not None and name not in self.needs[self.current]:
-            pytest.fail(f"this test uses {name} without saying so: mark it with pytest.mark.server({name!r})")
+            kind = next(kind for kind, known in MARKS.items() if name in known)
+            pytest.fail(f"this test uses {name} without saying so: mark it with pytest.mark.{kind}({name!r})")
 
     def own(self, name: str) -> None:
-        """Before a server is started that the test may kill, restart or pause."""
+        """Before a tool is used, or a server is started that the test may kill, restart or pause."""
         self.declared(name)
         if name in self.missing:
             self.leave_out(name, self.missing[name])
@@ -82,17 +94,20 @@ class Selection:
 
 
 NEEDS = "servers"
-"""The property of a report that tells which servers its test needs, to whoever counts."""
+"""The property of a report that tells which servers and tools its test needs, to whoever counts."""
 KEY = pytest.StashKey[Selection]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--no-servers", action="store_true", help="run only the tests that need no server")
+    parser.addoption(
+        "--no-servers", action="store_true", help="run only the tests that need no server and no tool"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # the other plugins find it in the stash
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "server(name, ...): this test needs these servers")
+    config.addinivalue_line("markers", "tool(name, ...): this test needs these tools")
     config.stash[KEY] = Selection(no_servers=config.getoption("--no-servers"))
 
 
@@ -100,15 +115,16 @@ def pytest_report_header(config: pytest.Config) -> str:
     selection = config.stash[KEY]
     if selection.no_servers:
         return "servers: none (--no-servers)"
-    return "servers: " + ", ".join(f"{name} {_origin(selection, name)}" for name in install.SERVERS)
+    return "servers: " + ", ".join(f"{name} {_origin(selection, name)}" for name in KNOWN)
 
 
 def _origin(selection: Selection, name: str) -> str:
     if selection.given(name) is not None:
         return f"at {install.variable(name)}"
-    return install.version(name) or f"from package {' '.join(install.SERVERS[name].packages)}"
+    return install.version(name) or f"from package {' '.join(KNOWN[name].packages)}"
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     selection = config.stash[KEY]
     selection.needs = {item.nodeid: needs_of(item) for item in items}
@@ -136,6 +152,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                     found = install.ensure(name)
                     if name == "kafka":
                         jars.ensure(found["mvn"])
+                selection.versions[name] = install.version(name) or "?"
             except ServerMissing as error:
                 selection.missing[name] = str(error)
 

@@ -1,18 +1,20 @@
-"""Servers as fixtures: one of each per run, shared; and private ones for tests that kill or pause them.
+"""Servers as fixtures: one of each per run, shared; and private ones for tests that kill or pause them. Tools, too.
 
-`redis_url`, `redis_cluster_url`, `redis_sentinel_url`: an empty keyspace for each test.
+`redis_url`, `valkey_url`, `redis_cluster_url`, `redis_sentinel_url`: an empty keyspace for each test.
 `postgres_url`, `mariadb_url`: an empty database for each test; `postgres_module_url`, `mariadb_module_url`: one for
 each test file.
 `rabbitmq_server`, `nats_server`, `kafka_server`: shared, and never emptied; each test uses queues of its own.
-`redis_server`, `redis_cluster`, `redis_sentinel`, `postgres_server`, `mariadb_server`: the shared servers. Do not kill
-these.
-`own_redis(appendonly=True)`, `own_redis_cluster(replicas=1)`, `own_redis_sentinel()`, `own_postgres()`,
+`redis_server`, `valkey_server`, `redis_cluster`, `redis_sentinel`, `postgres_server`, `mariadb_server`: the shared servers.
+Do not kill these.
+`own_redis(appendonly=True)`, `own_valkey()`, `own_redis_cluster(replicas=1)`, `own_redis_sentinel()`, `own_postgres()`,
 `own_pgbouncer(url)`, `own_mariadb()`, `own_rabbitmq()`, `own_nats()`, `own_kafka()`, `own_chromium()`: start a server of the test's own,
 gone when the test is over.
+`faketime(hours)`: what stands before the command of a process that sees another time. `wrk`: where that program is.
 """
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -32,11 +34,13 @@ from dupeproof.testing.servers import (
     Server,
     ServerFailed,
     ServerMissing,
+    Valkey,
     install,
     keyspace,
     mariadb,
     postgres,
 )
+from support.clocks import shifted_by
 
 from .selection import KEY
 
@@ -76,6 +80,11 @@ def redis_server(pytestconfig: pytest.Config) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def valkey_server(pytestconfig: pytest.Config) -> Iterator[Server]:
+    yield from shared(pytestconfig, Valkey)
+
+
+@pytest.fixture(scope="session")
 def redis_cluster(pytestconfig: pytest.Config) -> Iterator[Server]:
     yield from shared(pytestconfig, RedisCluster)
 
@@ -99,6 +108,11 @@ def emptied(config: pytest.Config, server: Server) -> str:
 @pytest.fixture
 def redis_url(pytestconfig: pytest.Config, redis_server: Server) -> str:
     return emptied(pytestconfig, redis_server)
+
+
+@pytest.fixture
+def valkey_url(pytestconfig: pytest.Config, valkey_server: Server) -> str:
+    return emptied(pytestconfig, valkey_server)
 
 
 @pytest.fixture
@@ -177,6 +191,11 @@ def own_redis(pytestconfig: pytest.Config) -> Iterator[Callable[..., Redis]]:
 
 
 @pytest.fixture
+def own_valkey(pytestconfig: pytest.Config) -> Iterator[Callable[..., Valkey]]:
+    yield from starter(pytestconfig, Valkey)
+
+
+@pytest.fixture
 def own_redis_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., RedisCluster]]:
     yield from starter(pytestconfig, RedisCluster)
 
@@ -219,3 +238,19 @@ def own_kafka(pytestconfig: pytest.Config) -> Iterator[Callable[..., Kafka]]:
 @pytest.fixture
 def own_chromium(pytestconfig: pytest.Config) -> Iterator[Callable[..., Chromium]]:
     yield from starter(pytestconfig, Chromium)
+
+
+def tool(config: pytest.Config, name: str) -> dict[str, Path]:
+    """Where its programs are."""
+    config.stash[KEY].own(name)
+    return install.ensure(name)
+
+
+@pytest.fixture
+def faketime(pytestconfig: pytest.Config) -> Callable[[int], list[str]]:
+    return shifted_by(tool(pytestconfig, "faketime")["libfaketime.so.1"])
+
+
+@pytest.fixture
+def wrk(pytestconfig: pytest.Config) -> Path:
+    return tool(pytestconfig, "wrk")["wrk"]

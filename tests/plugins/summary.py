@@ -1,4 +1,4 @@
-"""End the run with a table: which server, which version, how many tests ran on it, what was left out and why."""
+"""End the run with a table: which server or tool, which version, how many tests ran on it, what was left out and why."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from .selection import KEY, NEEDS, Selection
-
-EMBEDDED = "embedded"
+from .selection import EMBEDDED, KEY, NEEDS, Selection
 
 
 @dataclass
@@ -60,7 +58,7 @@ class Summary:
                 self.rows.setdefault(name, Row()).left_out["--no-servers"] += count
         if not self.rows:
             return
-        terminalreporter.section("servers")
+        terminalreporter.section("servers and tools")
         terminalreporter.write_line(f"{'server':<16}{'version':<12}{'ran':>6}  left out")
         for name in sorted(self.rows, key=lambda name: (name != EMBEDDED, name)):
             row = self.rows[name]

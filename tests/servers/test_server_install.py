@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from dupeproof.testing.servers import Postgres, Redis, RedisCluster, ServerMissing, install
+from dupeproof.testing.servers import Postgres, ProcessServer, Redis, RedisCluster, ServerMissing, install
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,42 @@ def test_a_search_list_of_ones_own_is_the_only_place_looked_at(tmp_path):
     program.chmod(0o755)
     assert install.find("redis", [str(tmp_path)]) == {"redis-server": program}
     assert install.find("postgres", [str(tmp_path)]) is None
+
+
+def test_a_library_need_not_be_executable(tmp_path):
+    for name in ("faketime", "libfaketime.so.1"):
+        (tmp_path / name).touch(0o644)
+    assert install.find("faketime", [str(tmp_path)]) is None
+    (tmp_path / "faketime").chmod(0o755)
+    assert install.find("faketime", [str(tmp_path)])["libfaketime.so.1"] == tmp_path / "libfaketime.so.1"
+
+
+class Late(ProcessServer):
+    """Its package brings the user it runs as."""
+
+    name = "late"
+    url = version = ""
+    installed = False
+
+    def programs(self):
+        self.installed = True
+        return {"sleep": "sleep"}
+
+    @property
+    def user(self):
+        assert self.installed
+        return None
+
+    def command(self):
+        return [self.programs()["sleep"], "60"]
+
+    def ready(self):
+        return True
+
+
+def test_whom_a_server_runs_as_is_asked_when_its_package_is_there():
+    with Late() as server:
+        assert server.pid is not None
 
 
 def test_services_are_held_back_only_during_the_install(tmp_path):

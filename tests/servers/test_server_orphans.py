@@ -64,7 +64,8 @@ def nothing_is_left(folders, pids):
 )
 def test_none_is_left_when_the_run_is_killed(temporary, ending):
     run, folders, pids = started(ending)
-    assert all(map(warden.running, pids))
+    # Redis is one process; of PostgreSQL's, the one that answered whether it is up may be gone by now.
+    assert all(map(warden.running, pids[:2]))
     children = set(warden.tree(run.pid)) - {run.pid, *pids}
     run.kill()
     run.wait()

@@ -17,8 +17,17 @@ def test_own(own_redis): own_redis()
 @pytest.mark.server("redis")
 def test_marked(request): request.getfixturevalue("redis_url")
 def test_unmarked(request): request.getfixturevalue("redis_url")
+
+def test_shifted(faketime): assert "LD_PRELOAD" in faketime(1)[1]
+@pytest.mark.tool("faketime")
+def test_marked_shifted(request): request.getfixturevalue("faketime")
+def test_unmarked_shifted(request): request.getfixturevalue("faketime")
+
+def test_that_leaves_itself_out(): pytest.skip("not today")
 """
-NO_REDIS = {"PATH": "/nonexistent", "INSTALL_SERVERS": "no"}
+NOTHING = {"PATH": "/nonexistent", "INSTALL_SERVERS": "no"}
+PLAIN = ["-k", "plain or shared or own or test_marked and not shifted"]
+TOOLS = ["-k", "shifted and not unmarked"]
 
 
 @pytest.fixture
@@ -46,7 +55,7 @@ def row(output, name):
 
 
 def test_a_missing_server_leaves_its_tests_out_and_says_why(run):
-    code, output = run("-k", "not unmarked", **NO_REDIS)
+    code, output = run(*PLAIN, **NOTHING)
     assert code == 0, output
     assert row(output, "embedded") == "embedded no server 1 0"
     assert row(output, "redis").startswith("redis - 0 3: redis is missing (INSTALL_SERVERS=no)")
@@ -54,9 +63,44 @@ def test_a_missing_server_leaves_its_tests_out_and_says_why(run):
 
 @pytest.mark.parametrize("wanted", ["all", "redis", "postgres,redis"])
 def test_a_missing_server_that_is_required_fails_the_run(run, wanted):
-    code, output = run("-k", "not unmarked", REQUIRE_SERVERS=wanted, **NO_REDIS)
+    code, output = run(*PLAIN, REQUIRE_SERVERS=wanted, **NOTHING)
     assert code == 1
     assert "REQUIRE_SERVERS wants redis: redis is missing" in output
+
+
+def test_a_missing_tool_leaves_its_tests_out_and_says_why(run):
+    code, output = run(*TOOLS, **NOTHING)
+    assert code == 0, output
+    assert row(output, "faketime").startswith("faketime - 0 2: faketime is missing (INSTALL_SERVERS=no)")
+    assert "FAKETIME_URL" not in output
+
+
+@pytest.mark.parametrize("wanted", ["all", "faketime"])
+def test_a_missing_tool_that_is_required_fails_the_run(run, wanted):
+    code, output = run(*TOOLS, REQUIRE_SERVERS=wanted, **NOTHING)
+    assert code == 1
+    assert "REQUIRE_SERVERS wants faketime: faketime is missing" in output
+
+
+@pytest.mark.tool("faketime")
+def test_tools_are_in_the_table_and_must_be_asked_for(run):
+    code, output = run("-k", "shifted")
+    assert code == 1
+    assert "mark it with pytest.mark.tool('faketime')" in output
+    assert row(output, "faketime").split()[2:] == ["2", "0"]
+
+
+def test_the_marks_find_what_fixtures_ask_for(run):
+    for kind, count in (("tool", 2), ("server", 3)):
+        _, output = run("-m", kind, "--collect-only", "-q")
+        assert f"{count}/9 tests collected" in output
+
+
+def test_a_test_that_leaves_itself_out_fails_a_run_that_wants_all(run):
+    assert run("-k", "leaves_itself_out")[0] == 0
+    code, output = run("-k", "leaves_itself_out", REQUIRE_SERVERS="all")
+    assert code == 1
+    assert "REQUIRE_SERVERS wants embedded, and tests were left out" in output
 
 
 def test_a_server_nobody_knows_cannot_be_required(run):
@@ -66,14 +110,14 @@ def test_a_server_nobody_knows_cannot_be_required(run):
 
 
 def test_no_servers_runs_the_rest(run):
-    code, output = run("--no-servers", "-k", "not unmarked")
+    code, output = run("--no-servers", *PLAIN)
     assert code == 0, output
     assert row(output, "redis") == "redis - 0 3: --no-servers"
 
 
 @pytest.mark.server("redis")
 def test_a_test_that_hides_its_need_fails(run):
-    code, output = run()
+    code, output = run("-k", "not shifted")
     assert code == 1
     assert "mark it with pytest.mark.server('redis')" in output
     assert row(output, "redis").split()[2:] == ["3", "0"]
@@ -81,12 +125,12 @@ def test_a_test_that_hides_its_need_fails(run):
 
 def test_a_given_server_is_used_but_not_killed(run, own_redis):
     server = own_redis()
-    code, output = run("-k", "not unmarked", REDIS_URL=server.url)
+    code, output = run(*PLAIN, REDIS_URL=server.url)
     assert code == 0, output
     assert row(output, "redis").startswith(
         f"redis {server.version} 2 1: REDIS_URL is set, and this test needs"
     )
-    code, output = run("-k", "not unmarked", REDIS_URL=server.url, REQUIRE_SERVERS="all")
+    code, output = run(*PLAIN, REDIS_URL=server.url, REQUIRE_SERVERS="all")
     assert code == 1
 
 

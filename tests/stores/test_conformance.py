@@ -73,6 +73,12 @@ class Redis:
         self.url = redis_url
 
 
+class Valkey:
+    @pytest.fixture(autouse=True)
+    def _server(self, valkey_url):
+        self.url = valkey_url
+
+
 class RedisCluster:
     @pytest.fixture(autouse=True)
     def _server(self, redis_cluster_url):
@@ -119,6 +125,12 @@ class TestRedis(Redis, Sync): ...
 
 
 class TestAsyncRedis(Redis, Async): ...
+
+
+class TestValkey(Valkey, Sync): ...
+
+
+class TestAsyncValkey(Valkey, Async): ...
 
 
 class TestRedisCluster(RedisCluster, Sync): ...

@@ -4,22 +4,22 @@ It keeps a semaphore under the number of the process, leaves it behind when that
 number that has one. So those of processes that are gone are removed first.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
-_LIBRARIES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/lib64/faketime/libfaketime.so.1")
 
+def shifted_by(library: Path) -> Callable[[int], list[str]]:
+    """The steady clock stays: waits that are timed by it would hang."""
 
-def shifted_by(hours: int) -> list[str] | None:
-    """None where it is not installed. The steady clock stays: waits that are timed by it would hang."""
-    found = [each for pattern in _LIBRARIES for each in Path("/").glob(pattern.removeprefix("/"))]
-    if not found:
-        return None
-    for left in Path("/dev/shm").glob("*faketime_*"):
-        if not Path(f"/proc/{left.name.rpartition('_')[2]}").exists():
-            left.unlink(missing_ok=True)
-    return [
-        "env",
-        f"LD_PRELOAD={found[0]}",
-        f"FAKETIME={hours:+d}h",
-        "FAKETIME_DONT_FAKE_MONOTONIC=1",
-    ]
+    def before(hours: int) -> list[str]:
+        for left in Path("/dev/shm").glob("*faketime_*"):
+            if not Path(f"/proc/{left.name.rpartition('_')[2]}").exists():
+                left.unlink(missing_ok=True)
+        return [
+            "env",
+            f"LD_PRELOAD={library}",
+            f"FAKETIME={hours:+d}h",
+            "FAKETIME_DONT_FAKE_MONOTONIC=1",
+        ]
+
+    return before

@@ -22,9 +22,7 @@ from dupeproof.core.events import Event
 
 
 class Worker:
-    def __init__(self, line: socket.socket, url: str, *, clock_shift: int = 0, **options: object) -> None:
-        if clock_shift:
-            shift_clock(clock_shift)
+    def __init__(self, line: socket.socket, url: str, **options: object) -> None:
         self.line = line.makefile("rw")
         self.stops: set[str] = set()
         self.events: list[str] = []
@@ -106,20 +104,6 @@ class Worker:
 
     def do_clock(self) -> dict:
         return {"time": time.time(), "date": dt.datetime.now(dt.UTC).timestamp()}
-
-
-def shift_clock(seconds: int) -> None:
-    """Another time for all Python code of this process."""
-    now, now_ns, date = time.time, time.time_ns, dt.datetime
-
-    class ShiftedDatetime(date):
-        @classmethod
-        def now(cls, tz=None):
-            return date.fromtimestamp(time.time(), tz)
-
-    time.time = lambda: now() + seconds
-    time.time_ns = lambda: now_ns() + seconds * 1_000_000_000
-    dt.datetime = ShiftedDatetime
 
 
 def nursery(requests: socket.socket) -> None:

@@ -3,7 +3,8 @@
     with Redis() as server:
         once = Once(server.url)
 
-Missing programs are installed from the distribution's packages where that is possible.
+Missing programs, of servers and of tools (`ensure("wrk")`), are installed from the distribution's packages where that is
+possible.
 """
 
 from . import install, jars, keyspace
@@ -19,7 +20,7 @@ from .nats import Nats
 from .pgbouncer import PgBouncer
 from .postgres import Postgres
 from .rabbitmq import RabbitMQ
-from .redis import Redis
+from .redis import Redis, Valkey
 from .sentinel import RedisSentinel
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "ServerFailed",
     "ServerGroup",
     "ServerMissing",
+    "Valkey",
     "ensure",
     "install",
     "jars",

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from . import process, warden
+from .install import ensure
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
@@ -91,12 +92,17 @@ class ProcessServer(Server):
     end_signal: ClassVar[signal.Signals] = signal.SIGTERM
     orphan_signal: ClassVar[signal.Signals] = signal.SIGTERM
 
-    def __init__(self, *, port: int | None = None) -> None:
+    def __init__(self, *, port: int | None = None, search: Sequence[str] | None = None) -> None:
+        self._search = search
         self._fixed_port = port
         self._port = port
         self._home: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._settled = False
+
+    def programs(self) -> dict[str, Path]:
+        """Where its programs are, in the folders to `search` or the usual ones; installed first where they are missing."""
+        return ensure(self.name, self._search)
 
     @abstractmethod
     def command(self) -> Sequence[str | Path]:
@@ -114,7 +120,7 @@ class ProcessServer(Server):
 
     @property
     def user(self) -> int | None:
-        """Whom to run it as, None for whoever runs us."""
+        """Whom to run it as, None for whoever runs us. Asked only once its programs are there: a package may bring the user."""
         return None
 
     @property
@@ -145,6 +151,7 @@ class ProcessServer(Server):
             return
         if self._process is not None:
             self._ended()
+        self.programs()
         if self._home is None:
             self._home = Path(tempfile.mkdtemp(prefix=f"dupeproof-{self.name}-"))
             process.tell_warden(f"folder {self._home}")

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from .base import ProcessServer
-from .install import ensure
 
 _FLAGS = (
     "--headless=new",
@@ -29,7 +28,7 @@ class Chromium(ProcessServer):
 
     def command(self) -> Sequence[str | Path]:
         return [
-            ensure("chromium")["chromium"],
+            self.programs()["chromium"],
             *_FLAGS,
             f"--remote-debugging-port={self.port}",
             f"--user-data-dir={self.home / 'profile'}",

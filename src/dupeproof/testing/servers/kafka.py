@@ -8,7 +8,6 @@ from pathlib import Path
 
 from . import jars, process
 from .base import ProcessServer, ServerFailed
-from .install import ensure
 
 _JAVA = ("-Xms96m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """A small heap, and no compiling for a long life: it starts in half the time."""
@@ -34,8 +33,7 @@ class Kafka(ProcessServer):
         users: Mapping[str, str] | None = None,
         search: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(port=port)
-        self._search = search
+        super().__init__(port=port, search=search)
         self._controller, self._guarded = process.free_port(), process.free_port()
         self._users = users or {}
         one_node = {
@@ -54,6 +52,12 @@ class Kafka(ProcessServer):
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
         }
         self._settings: dict[str, str | int] = {**one_node, **quick, **(settings or {})}
+
+    def programs(self) -> dict[str, Path]:
+        """The jars too: fetching them may take longer than a start."""
+        places = super().programs()
+        jars.ensure(places["mvn"])
+        return places
 
     def prepare(self) -> None:
         addresses = {"PLAINTEXT": self.port, **({"SASL_PLAINTEXT": self._guarded} if self._users else {})}
@@ -111,7 +115,7 @@ class Kafka(ProcessServer):
         return self.home / "server.properties"
 
     def _java(self, *arguments: str | Path) -> Sequence[str | Path]:
-        places = ensure("kafka", self._search)
+        places = self.programs()
         return [places["java"], *_JAVA, "-cp", f"{jars.ensure(places['mvn'])}/*", *arguments]
 
 

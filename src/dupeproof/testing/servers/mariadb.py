@@ -30,8 +30,7 @@ class MariaDB(ProcessServer):
         settings: Mapping[str, str | int] | None = None,
         search: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(port=port)
-        self._search = search
+        super().__init__(port=port, search=search)
         self._password = secrets.token_hex(8)
         self._settings: dict[str, str | int] = {"max_connections": 200, **(settings or {})}
 
@@ -47,7 +46,7 @@ class MariaDB(ProcessServer):
     def prepare(self) -> None:
         # Root gets in by the local socket alone, whose folder is closed to everyone else.
         command: list[str | Path] = [
-            self._binary("mariadb-install-db"),
+            self.programs()["mariadb-install-db"],
             "--no-defaults",
             f"--datadir={self._data}",
             "--auth-root-authentication-method=socket",
@@ -81,7 +80,7 @@ class MariaDB(ProcessServer):
         }
         settings = {**fixed, **self._settings}
         return [
-            self._binary("mariadbd"),
+            self.programs()["mariadbd"],
             "--no-defaults",
             *(f"--{name.replace('_', '-')}={value}" for name, value in settings.items()),
         ]
@@ -105,11 +104,11 @@ class MariaDB(ProcessServer):
 
     def sql(self, statement: str) -> str:
         """Run one statement as the user who may do everything."""
-        return run_mariadb(self.url, statement, mariadb=self._binary("mariadb"))
+        return run_mariadb(self.url, statement)
 
     def create_database(self) -> str:
         """A new, empty database: its URL."""
-        return create_database(self.url, mariadb=self._binary("mariadb"))
+        return create_database(self.url)
 
     @property
     def _data(self) -> Path:
@@ -119,15 +118,12 @@ class MariaDB(ProcessServer):
     def _pid_file(self) -> Path:
         return self.home / "pid"
 
-    def _binary(self, name: str) -> Path:
-        return ensure("mariadb", self._search)[name]
 
-
-def run_mariadb(url: str, statement: str, *, mariadb: str | Path = "mariadb") -> str:
+def run_mariadb(url: str, statement: str) -> str:
     """Run one statement and give what it answers, in plain lines."""
     there = urlsplit(url)
-    command = [
-        mariadb,
+    command: list[str | Path] = [
+        ensure("mariadb_client")["mariadb"],
         "--no-defaults",
         "--protocol=tcp",
         f"--host={there.hostname}",
@@ -146,13 +142,13 @@ def run_mariadb(url: str, statement: str, *, mariadb: str | Path = "mariadb") ->
     return done.stdout.strip()
 
 
-def create_database(url: str, *, mariadb: str | Path = "mariadb") -> str:
+def create_database(url: str) -> str:
     """A new, empty database beside the one of that URL: its URL."""
     name = f"dupeproof_{secrets.token_hex(6)}"
-    run_mariadb(url, f"CREATE DATABASE {name}", mariadb=mariadb)
+    run_mariadb(url, f"CREATE DATABASE {name}")
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
 
 
-def drop_database(url: str, database: str, *, mariadb: str | Path = "mariadb") -> None:
+def drop_database(url: str, database: str) -> None:
     name = urlsplit(database).path.lstrip("/").replace("`", "``")
-    run_mariadb(url, f"DROP DATABASE IF EXISTS `{name}`", mariadb=mariadb)
+    run_mariadb(url, f"DROP DATABASE IF EXISTS `{name}`")

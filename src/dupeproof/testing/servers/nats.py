@@ -8,7 +8,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from .base import ProcessServer
-from .install import ensure
 
 USER = "dupeproof"
 
@@ -25,8 +24,7 @@ class Nats(ProcessServer):
         settings: Mapping[str, str | int] | None = None,
         search: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(port=port)
-        self._search = search
+        super().__init__(port=port, search=search)
         self._password = secrets.token_hex(8)
         self._settings = dict(settings or {})
 
@@ -42,7 +40,7 @@ class Nats(ProcessServer):
         self._conf.write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))
 
     def command(self) -> Sequence[str | Path]:
-        return [ensure("nats", self._search)["nats-server"], "--config", self._conf]
+        return [self.programs()["nats-server"], "--config", self._conf]
 
     def ready(self) -> bool:
         """Up, and ours: what it says first has its name."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from .base import ProcessServer
-from .install import ensure
 from .postgres import run_sql
 
 _CONFIGURATION = """
@@ -62,7 +61,7 @@ class PgBouncer(ProcessServer):
                 os.chown(file, self.user, -1)
 
     def command(self) -> Sequence[str | Path]:
-        return [ensure("pgbouncer")["pgbouncer"], self.home / "pgbouncer.ini"]
+        return [self.programs()["pgbouncer"], self.home / "pgbouncer.ini"]
 
     def ready(self) -> bool:
         """Its own word first: somebody else's may be the one that answers on the port."""

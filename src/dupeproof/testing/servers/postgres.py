@@ -31,8 +31,7 @@ class Postgres(ProcessServer):
         settings: Mapping[str, str | int] | None = None,
         search: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(port=port)
-        self._search = search
+        super().__init__(port=port, search=search)
         self._password = secrets.token_hex(8)
         self._settings: dict[str, str | int] = {
             "max_connections": 200,
@@ -59,7 +58,7 @@ class Postgres(ProcessServer):
         # The local socket is trusted: its folder is closed to everyone else. Syncing what initdb wrote protects
         # nothing here: the server has yet to start.
         command: list[str | Path] = [
-            self._binary("initdb"),
+            self.programs()["initdb"],
             "-D",
             self._data,
             "-U",
@@ -80,7 +79,7 @@ class Postgres(ProcessServer):
         fixed = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": self.home}
         settings = {**fixed, **self._settings}
         return [
-            self._binary("postgres"),
+            self.programs()["postgres"],
             "-D",
             self._data,
             *(word for name, value in settings.items() for word in ("-c", f"{name}={value}")),
@@ -91,7 +90,16 @@ class Postgres(ProcessServer):
         lines = (self._data / "postmaster.pid").read_text().split()
         if lines[:1] != [str(self.pid)] or lines[-1] != "ready":
             return False
-        command = [str(self._binary("pg_isready")), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-t", "1"]
+        command = [
+            str(self.programs()["pg_isready"]),
+            "-q",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(self.port),
+            "-t",
+            "1",
+        ]
         return subprocess.run(command, check=False).returncode == 0  # noqa: S603
 
     def discard(self) -> None:
@@ -110,14 +118,14 @@ class Postgres(ProcessServer):
 
     def sql(self, statement: str) -> str:
         """Run one statement as the superuser."""
-        return run_sql(self.url, statement, psql=self._binary("psql"))
+        return run_sql(self.url, statement)
 
     def create_database(self) -> str:
         """A new, empty database: its URL."""
-        return create_database(self.url, psql=self._binary("psql"))
+        return create_database(self.url)
 
     def drop_database(self, url: str) -> None:
-        drop_database(self.url, url, psql=self._binary("psql"))
+        drop_database(self.url, url)
 
     def create_role(
         self, name: str, *, password: str, attributes: str = "LOGIN", database: str | None = None
@@ -131,30 +139,37 @@ class Postgres(ProcessServer):
     def _data(self) -> Path:
         return self.home / "data"
 
-    def _binary(self, name: str) -> Path:
-        return ensure("postgres", self._search)[name]
 
-
-def run_sql(url: str, statement: str, *, psql: str | Path = "psql") -> str:
+def run_sql(url: str, statement: str) -> str:
     """Run one statement and give what it answers, unaligned."""
-    command = [psql, "--no-psqlrc", "-Atq", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", statement]
+    command: list[str | Path] = [
+        ensure("postgres_client")["psql"],
+        "--no-psqlrc",
+        "-Atq",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-d",
+        url,
+        "-c",
+        statement,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode != 0:
         raise ServerFailed(f"{statement}: {done.stderr.strip()}")
     return done.stdout.strip()
 
 
-def create_database(url: str, *, psql: str | Path = "psql") -> str:
+def create_database(url: str) -> str:
     """A new, empty database beside the one of that URL: its URL."""
     name = f"dupeproof_{secrets.token_hex(6)}"
-    run_sql(url, f"CREATE DATABASE {name} TEMPLATE template0", psql=psql)
+    run_sql(url, f"CREATE DATABASE {name} TEMPLATE template0")
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
 
 
-def drop_database(url: str, database: str, *, psql: str | Path = "psql") -> None:
+def drop_database(url: str, database: str) -> None:
     """Remove a database, whoever is still connected to it."""
     name = identifier(urlsplit(database).path.lstrip("/"))
-    run_sql(url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", psql=psql)
+    run_sql(url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
 def identifier(name: str) -> str:

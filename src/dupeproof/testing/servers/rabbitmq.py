@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from . import process, warden
 from .base import ProcessServer
-from .install import ensure
 
 USER = "dupeproof"
 GREETING = b"AMQP\x00\x00\x09\x01"
@@ -40,8 +39,7 @@ class RabbitMQ(ProcessServer):
         settings: Mapping[str, str | int] | None = None,
         search: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(port=port)
-        self._search = search
+        super().__init__(port=port, search=search)
         self._password = secrets.token_hex(8)
         self._ports = process.free_port(), process.free_port()
         self._names: subprocess.Popen[bytes] | None = None
@@ -75,7 +73,7 @@ class RabbitMQ(ProcessServer):
             os.chown(self.home / "rabbitmq.conf", self.user, -1)
         # Erlang nodes find each other through a daemon, which a node starts when there is none and which outlives it. So
         # there is one, on a port of its own, for as long as this server has a home.
-        epmd = ensure("rabbitmq", self._search)["epmd"]
+        epmd = self.programs()["epmd"]
         command: list[str | Path] = [epmd, "-port", str(self._ports[0]), "-address", "127.0.0.1"]
         with self.log.open("ab") as log:
             self._names = process.spawn(
@@ -104,11 +102,10 @@ class RabbitMQ(ProcessServer):
             "RABBITMQ_PID_FILE": self.home / "pid",
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": _ERLANG,
         }
-        places = ensure("rabbitmq", self._search)
         return [
             "env",
             *(f"{name}={value}" for name, value in environment.items()),
-            places["rabbitmq-server"],
+            self.programs()["rabbitmq-server"],
             "-noinput",
         ]
 

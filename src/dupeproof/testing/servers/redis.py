@@ -1,10 +1,9 @@
-"""Redis (or Valkey under its name): one process."""
+"""Redis, or Valkey: one process."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .base import ProcessServer
-from .install import ensure
 from .resp import Resp, RespError
 
 EMPTY = '""'  # as redis.conf spells it
@@ -26,8 +25,7 @@ class Redis(ProcessServer):
         options: Mapping[str, str | int] | None = None,
         search: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(port=port)
-        self._search = search
+        super().__init__(port=port, search=search)
         self._options: dict[str, str | int] = {"save": "", "appendonly": "yes" if appendonly else "no"}
         if appendonly:
             self._options["appendfsync"] = "always"
@@ -47,7 +45,7 @@ class Redis(ProcessServer):
         )
 
     def command(self) -> Sequence[str | Path]:
-        return [ensure("redis", self._search)["redis-server"], self._conf]
+        return [self.programs()[f"{self.name}-server"], self._conf]
 
     def ready(self) -> bool:
         """Up, and done with loading what it had on disk; and ours, not another on the port we wanted."""
@@ -79,6 +77,12 @@ class Redis(ProcessServer):
     @property
     def _conf(self) -> Path:
         return self.home / "redis.conf"
+
+
+class Valkey(Redis):
+    """The same protocol, configuration and URL."""
+
+    name = "valkey"
 
 
 def redis_version(resp: Resp) -> str:
