@@ -210,7 +210,7 @@ class AsyncPostgresStore:
         repeat: bool = True,
         on_repeat: Callable[[], None] | None = None,
     ) -> PGresult:
-        is_short = len(columns[0]) + len(columns[-1]) < _LARGE  # keys and results
+        is_short = repeat and len(columns[0]) + len(columns[-1]) < _LARGE  # keys and results
         return await self._said(
             AsyncBounded.ask, question, columns, repeat=repeat, is_short=is_short, on_repeat=on_repeat
         )
@@ -245,7 +245,7 @@ class AsyncPostgresStore:
                 pool = self._pools.get()
                 try:
                     connection = await pool.take(deadline)
-                    if repeat and is_short and tries == 1 and connection.heard:
+                    if is_short and tries == 1 and connection.heard:
                         connection.deadline -= self._target.timeout / 2
                     try:
                         return await say(connection, what, parameters)

@@ -20,6 +20,8 @@ _CHECKED_EVERY = 15.0
 """Seconds after which a connection is asked for the time before it is used: it may have been dropped without a word, and
 clocks do not run alike."""
 _SHARE_FOR_A_CHECK = 4
+_JUST_HEARD = 0.005
+"""Seconds for which one that has answered need not be looked at: a look is a system call."""
 
 
 class Pool:
@@ -67,7 +69,7 @@ class Pool:
     def _reusable(self, deadline: float, now: float) -> Bounded | None:
         while self._idle:
             connection = self._idle.pop()
-            if connection.usable and (
+            if (now - connection.heard < _JUST_HEARD or connection.usable) and (
                 now - connection.checked < _CHECKED_EVERY or self._answers(connection, deadline)
             ):
                 return connection

@@ -211,7 +211,7 @@ class PostgresStore:
         repeat: bool = True,
         on_repeat: Callable[[], None] | None = None,
     ) -> PGresult:
-        is_short = len(columns[0]) + len(columns[-1]) < _LARGE  # keys and results
+        is_short = repeat and len(columns[0]) + len(columns[-1]) < _LARGE  # keys and results
         return self._said(
             Bounded.ask, question, columns, repeat=repeat, is_short=is_short, on_repeat=on_repeat
         )
@@ -246,7 +246,7 @@ class PostgresStore:
                 pool = self._pools.get()
                 try:
                     connection = pool.take(deadline)
-                    if repeat and is_short and tries == 1 and connection.heard:
+                    if is_short and tries == 1 and connection.heard:
                         connection.deadline -= self._target.timeout / 2
                     try:
                         return say(connection, what, parameters)
