@@ -4,8 +4,8 @@
 import asyncio
 import time
 
+from dupeproof.stores.polling import poller
 from dupeproof.stores.postgres.faults import Timeout
-from dupeproof.stores.postgres.polling import poller
 
 
 class Watch:

@@ -1,14 +1,13 @@
 # No twin: one connection per thread at work here, one for all tasks in the async counterpart.
 """One Redis server: connections in a stack, each used by one thread at a time."""
 
-import select
 import socket
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from redis import exceptions as theirs
 
+from dupeproof.stores.polling import poller
 from dupeproof.stores.redis.links import ROLE, TIME, LinkOptions, ServerClock, not_connected, unanswered
 from dupeproof.stores.redis.resp import Command, new_reader
 from dupeproof.stores.redis.targets import Address
@@ -28,7 +27,7 @@ class Link:
             )
         except OSError as exc:
             raise not_connected(exc) from exc
-        self._readable = _readable(self._socket)
+        self._poll = poller(self._socket.fileno())
         self._reader = new_reader()
         try:
             self._greet(options)
@@ -66,7 +65,7 @@ class Link:
     @property
     def is_stale(self) -> bool:
         """An idle connection has nothing to say. If it does, the server has closed it."""
-        return bool(self._readable())
+        return bool(self._poll(0))
 
     def close(self) -> None:
         self._socket.close()
@@ -88,15 +87,6 @@ class Link:
             if not data:
                 raise theirs.ConnectionError("the server closed the connection")
             reader.feed(data)
-
-
-def _readable(sock: socket.socket) -> Callable[[], object]:
-    """Tells, without waiting, whether there is something to read."""
-    if not hasattr(select, "poll"):  # eventlet takes it away; its select has no limit
-        return lambda: select.select([sock], [], [], 0)[0]
-    poller = select.poll()
-    poller.register(sock, select.POLLIN)
-    return partial(poller.poll, 0)
 
 
 class Node:
