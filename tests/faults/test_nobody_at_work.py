@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from dupeproof import Once, StoreUnavailable
+from dupeproof import AsyncOnce, Once, StoreUnavailable
 from dupeproof.http import SHARED, IdempotencyMiddleware
 from support.flavors import both_flavors, open_once
 from support.workers import wait_for
@@ -165,10 +165,14 @@ async def test_a_client_told_to_send_again_is_served_when_the_store_is_back(own_
     async def endpoint(request):
         return PlainTextResponse("done")
 
-    def worker():
+    @contextlib.asynccontextmanager
+    async def worker():
         app = Starlette(routes=[Route("/pay", endpoint, methods=["POST"])])
-        app.add_middleware(IdempotencyMiddleware, store=f"{server.url}?timeout=500ms", scope=SHARED)
-        return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://shop")
+        async with AsyncOnce(f"{server.url}?timeout=500ms") as once:
+            app.add_middleware(IdempotencyMiddleware, store=once, scope=SHARED)
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
+                yield client
 
     async with worker() as one, worker() as two:
         for client in (one, two):

@@ -15,7 +15,7 @@ MARKER = "the end of what is counted"
 
 
 class Monitor:
-    """The commands a Redis was sent, as MONITOR shows them; not what its scripts call."""
+    """The commands a Redis was sent, as MONITOR shows them; not what its scripts call, nor TIME, which travels with a claim."""
 
     def __init__(self, url):
         self._place = (urlsplit(url).hostname, urlsplit(url).port)
@@ -30,8 +30,8 @@ class Monitor:
             with socket.create_connection(self._place, 5) as other:
                 other.sendall(f'PING "{MARKER}"\r\n'.encode())
             while MARKER not in (line := lines.readline().decode(errors="replace")):
-                if " lua] " not in line:
-                    commands.append(line.split('"')[1])
+                if " lua] " not in line and (command := line.split('"')[1]) != "TIME":
+                    commands.append(command)
 
 
 class Statements:
@@ -93,7 +93,7 @@ def test_a_new_call_costs_two_round_trips_and_a_replay_one(proxy, cost, flavor):
 
 @both_flavors
 @on("redis", "postgres")
-def test_a_call_that_fails_costs_two_round_trips_and_so_does_the_next_attempt(proxy, cost, flavor):
+def test_a_call_that_fails_costs_two_round_trips_and_the_next_attempt_one_more_on_redis(proxy, cost, flavor):
     def fail():
         with pytest.raises(ZeroDivisionError):
             once.run("key", lambda: 1 // 0)
@@ -104,7 +104,9 @@ def test_a_call_that_fails_costs_two_round_trips_and_so_does_the_next_attempt(pr
             once.run("before too", lambda: 1 // 0)
         once.run("before too", int)
         assert cost(fail) == (2, 2)
-        assert cost(lambda: once.run("key", int)) == (2, 2)
+        # A free key is taken by one command; whether a failed one may be takes a script, asked second.
+        trips = 3 if proxy.url.startswith("redis") else 2
+        assert cost(lambda: once.run("key", int)) == (trips, trips)
 
 
 @both_flavors

@@ -65,24 +65,56 @@ def sequence_key(digest: bytes) -> bytes:
     return b"dq{%c}%b" % (TAGS[digest[0] & 63], digest)
 
 
-def claim_call(sha: bytes, request: ClaimRequest, deadline: bytes) -> bytes:
-    """One claim by one call of the script, as nearly every one is: `claim_args` packed at half the price."""
-    key = request.key
-    before_token, after_fingerprint = _around_claims(request.terms)
-    return (
-        b"*8\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$1\r\n1\r\n$21\r\ndr{%c}%b\r\n$%d\r\n%b\r\n%b%b\0\0\0\1%b%b"
-        % (sha, TAGS[key[0] & 63], key, len(deadline), deadline,
-           before_token, request.token, request.fingerprint or _NO_FINGERPRINT, after_fingerprint)
-    )  # fmt: skip
+class QuickClaim:
+    """One claim without a script: SET … NX GET PX takes a free key, or shows what is there; TIME tells when that was.
+
+    The server cannot be told not to do it late. So the record says when it ends at the latest, if it was made in time:
+    one that ends later was made when nobody waited for it any more, and is void. Whoever made it in time knows from the
+    time that it is not.
+    Not for a claim under hold: its record has no end, so the lease must be written into it, by the server's clock.
+    """
+
+    __slots__ = ("_request", "deadline")
+
+    def __init__(self, request: ClaimRequest) -> None:
+        self._request = request
+        self.deadline = 0
+
+    def pack(self, deadline: int) -> bytes:
+        self.deadline = deadline
+        request = self._request
+        key, ttl = request.key, request.terms.lease + request.terms.window
+        before_token, after_fingerprint, after_lease = _around_claims(request.terms)
+        return b"*7\r\n$3\r\nSET\r\n$21\r\ndr{%c}%b%b%b\0\0\0\1%b%b%b%b" % (
+            TAGS[key[0] & 63], key, before_token, request.token, request.fingerprint or _NO_FINGERPRINT,
+            after_fingerprint, (deadline + ttl).to_bytes(8, "big"), after_lease,
+        )  # fmt: skip
+
+    def outcome(self, raw: bytes | None, now: Sequence[bytes]) -> Outcome | None:
+        """What was decided; None where only the script can, because time or attempts come into it."""
+        if raw is None:
+            return _FIRST if int(now[0]) * 1_000 + int(now[1]) // 1_000 <= self.deadline else None
+        wanted = self._request.fingerprint
+        if wanted and raw[_FINGERPRINT] not in (wanted, _NO_FINGERPRINT):
+            return outcomes.Mismatch()
+        return _done(raw) if raw[0] == _DONE else None
+
+
+_DONE = ord(b"d")
+_FINGERPRINT = slice(14, 30)
+_FIRST = outcomes.Won(1)
 
 
 @lru_cache(256)
-def _around_claims(terms: Terms) -> tuple[bytes, bytes]:
-    """What stands before the token and after the fingerprint, in every claim of a guard."""
-    record, ttl, rest = _claimed(terms, b"", b"")
+def _around_claims(terms: Terms) -> tuple[bytes, bytes, bytes]:
+    """What stands before the token, after the fingerprint and after the lease, in every claim of a guard."""
+    record, ttl, _ = _claimed(terms, b"", b"")
+    lease = len(record) - _TAIL.size
     return (
-        b"$%d\r\n%b" % (len(record), record[:_BEFORE_TOKEN]),
-        b"%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (record[_PAST_FINGERPRINT:], len(ttl), ttl, len(rest), rest),
+        b"\r\n$%d\r\n%b" % (len(record), record[:_BEFORE_TOKEN]),
+        record[_PAST_FINGERPRINT:lease],
+        b"%b\r\n$2\r\nNX\r\n$3\r\nGET\r\n$2\r\nPX\r\n$%d\r\n%b\r\n*1\r\n$4\r\nTIME\r\n"
+        % (record[lease + 8 :], len(ttl), ttl),
     )
 
 
@@ -167,19 +199,14 @@ def info(reply: bytes) -> dict[str, str]:
     return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
 
 
-_FIRST = outcomes.Won(1)
-
-
 def outcome(answer: Any) -> Outcome:
     if answer == 0:
         return _FIRST
+    if type(answer) is bytes:
+        return _done(answer)
     match answer:
         case [b"w", attempt, took_over]:
             return outcomes.Won(attempt, took_over == 1)
-        case [b"d", raw]:
-            _, _, _, attempt, _, _, length = _HEAD.unpack_from(raw)
-            label, result = _label_and_result(raw, _HEAD.size + length)
-            return outcomes.Done(result, label, attempt)
         case [b"b", lease_left]:
             return outcomes.Busy(lease_left)
         case [b"m"]:
@@ -191,30 +218,39 @@ def outcome(answer: Any) -> Outcome:
     raise AssertionError(f"the claim script gave an answer of unknown form with {len(answer)} parts")
 
 
+def _done(raw: bytes) -> Outcome:
+    _, _, _, attempt, _, _, length = _HEAD.unpack_from(raw)
+    label, result = _label_and_result(raw, _HEAD.size + length)
+    return outcomes.Done(result, label, attempt)
+
+
 def found(answer: Sequence[Any] | None) -> Found | None:
     if not answer:
         return None
-    raw, ttl, now = answer
-    return Found(unpack(raw, NEVER if ttl < 0 else now + ttl, now), now)
+    raw, expires_at, now = answer
+    record = unpack(raw, max(NEVER, expires_at), now)
+    return None if record is None else Found(record, now)
 
 
 def found_mark(answer: Sequence[Any] | None) -> FoundMark | None:
     if not answer:
         return None
-    raw, ttl, now = answer
+    raw, expires_at, now = answer
     if raw == _PLAIN_MARK:
-        return FoundMark(b"", now + ttl, now)
-    return FoundMark(raw[1 + raw[0] :], now + ttl, now, returnable=raw[0] > 0)
+        return FoundMark(b"", expires_at, now)
+    return FoundMark(raw[1 + raw[0] :], expires_at, now, returnable=raw[0] > 0)
 
 
-def unpack(raw: bytes, expires_at: int, now: int) -> Record:
+def unpack(raw: bytes, expires_at: int, now: int) -> Record | None:
+    """None for a claim that is void, because it was made too late."""
     state, hold, token, attempt, fingerprint, created_at, length = _HEAD.unpack_from(raw)
     at = _HEAD.size + length
     namespace = raw[_HEAD.size : at].decode()
     lease_until, window, _ = _TAIL.unpack_from(raw, at)
     label, result = _label_and_result(raw, at)
-    running = state == b"r"
-    if running and not lease_until and expires_at:
+    if state == b"r" and expires_at:
+        if 0 < lease_until < expires_at:
+            return None
         lease_until = expires_at - window
     return Record(
         state=_STATES[state],

@@ -68,7 +68,7 @@ class ServerClock:
         if type(command) is bytes:
             return command
         assert not isinstance(command, bytes)
-        return command.pack(b"%d" % (command.until * 1_000 + self._ahead))
+        return command.pack(int(command.until * 1_000 + self._ahead))
 
 
 def not_connected(exc: OSError) -> NotSent:

@@ -35,8 +35,10 @@ class Timed(Struct, frozen=True, gc=False):
 
     until: float
     """When its caller gives up, by the clock of this process."""
-    pack: Callable[[bytes], bytes]
+    pack: Callable[[int], bytes]
     """The command, given that moment in milliseconds of the server's clock."""
+    replies: int = 1
+    """With more, the answer is a list of them."""
 
 
 Command = bytes | Timed

@@ -8,7 +8,12 @@ from msgspec import Struct
 
 from dupeproof.stores.redis.resp import pack, pack_call
 
-_USES_RECORDS = ("claim", "resolve", "release", "renew")
+_PARTS = {
+    "claim": ["claim_at_once", "record", "claim"],
+    "resolve": ["now", "record", "resolve"],
+    "release": ["now", "record", "release"],
+    "renew": ["now", "record", "renew"],
+}
 _CLOSES_CLAIMS = ("close", "resolve", "release", "renew")
 _ALLOWED_WHEN_FULL = b"#!lua flags=allow-oom\n"
 """A server at its memory limit may refuse new claims, but must let those that are open come to their end."""
@@ -29,9 +34,7 @@ class Script(Struct, frozen=True):
 @cache
 def script(name: str) -> Script:
     folder = files(__package__).joinpath("scripts")
-    text = folder.joinpath(f"{name}.lua").read_bytes()
-    if name in _USES_RECORDS:
-        text = folder.joinpath("record.lua").read_bytes() + text
+    text = b"".join(folder.joinpath(f"{part}.lua").read_bytes() for part in _PARTS.get(name, [name]))
     if name in _CLOSES_CLAIMS:
         text = _ALLOWED_WHEN_FULL + text
     return make_script(text)

@@ -131,6 +131,7 @@ class AsyncClient:
         *,
         repeat: bool = True,
         in_full: Callable[[int], Command] | None = None,
+        deadline: float | None = None,
         on_repeat: Callable[[], None] | None = None,
     ) -> list[Any]:
         """One reply per command, in order; those of one node travel together.
@@ -139,8 +140,12 @@ class AsyncClient:
         """
         if len(commands) == 1:
             whole = None if in_full is None else partial(in_full, 0)
-            return [await self.ask(commands[0], tags[0], repeat=repeat, in_full=whole, on_repeat=on_repeat)]
-        deadline = self.until()
+            return [
+                await self.ask(
+                    commands[0], tags[0], repeat=repeat, in_full=whole, deadline=deadline, on_repeat=on_repeat
+                )
+            ]
+        deadline = deadline or self.until()
         with translated(self.target.shown):
             places = self._places.get()
             if self.target.kind == "cluster":

@@ -212,13 +212,13 @@ class AsyncNode:
         if patience is not None:
             return self._ask_in_a_hurry(command, patience)
         link = self._link
-        if type(command) is not bytes:
-            if self.clock.is_old:
-                return self._ask_when_ready(command)
-            command = self.clock.pack(command)
         if link is None or link.lost or link.is_full:
             return self._ask_when_ready(command)
-        return link.ask(command)
+        if type(command) is bytes:
+            return link.ask(command)
+        if self.clock.is_old:
+            return self._ask_when_ready(command)
+        return self._asked(link, command)
 
     async def _ask_in_a_hurry(self, command: Command, patience: float) -> Any:
         try:
@@ -228,8 +228,13 @@ class AsyncNode:
             raise theirs.TimeoutError("no answer in time") from None
 
     async def _ask_when_ready(self, command: Command) -> Any:
-        link = await self._ready([command])
-        return await link.ask(self.clock.pack(command))
+        return await self._asked(await self._ready([command]), command)
+
+    def _asked(self, link: Link, command: Command) -> "asyncio.Future[Any]":
+        payload = self.clock.pack(command)
+        if isinstance(command, bytes) or command.replies == 1:
+            return link.ask(payload)
+        return link.ask_many(payload, command.replies)
 
     async def ask_many(self, commands: Sequence[Command]) -> list[Any]:
         """The replies to several commands; errors among them as values."""

@@ -89,6 +89,12 @@ class Link:
             reader.feed(data)
 
 
+def _replies(commands: Sequence[Command]) -> int:
+    if len(commands) == 1:
+        return 1 if isinstance(commands[0], bytes) else commands[0].replies
+    return len(commands)
+
+
 class Node:
     """A server, with as many connections as threads use it at once; `locate` says where it is, for each new one."""
 
@@ -103,7 +109,11 @@ class Node:
 
     def ask(self, command: Command, patience: float | None = None) -> Any:
         """The server's reply; its error, raised. With less patience than usual where that is given, in seconds."""
-        [reply] = self.ask_many([command], patience)
+        if type(command) is bytes:
+            [reply] = self._ask(command, [command], patience)
+        else:
+            replies = self._ask(None, [command], patience)
+            reply = replies[0] if len(replies) == 1 else replies
         if isinstance(reply, Exception):
             try:
                 raise reply
@@ -115,11 +125,18 @@ class Node:
 
     def ask_many(self, commands: Sequence[Command], patience: float | None = None) -> list[Any]:
         """The replies to several commands; errors among them as values."""
+        timed = not all(type(command) is bytes for command in commands)
+        return self._ask(None if timed else b"".join(commands), commands, patience)  # type: ignore[arg-type]
+
+    def _ask(self, payload: bytes | None, commands: Sequence[Command], patience: float | None) -> list[Any]:
+        """The replies. Where some of it is timed, it is packed when the server's time is known."""
         link = self._taken(patience)
         try:
-            if self.clock.is_old and not all(type(command) is bytes for command in commands):
-                self.clock.read(link.ask(TIME, 1, patience))
-            replies = link.ask(b"".join(map(self.clock.pack, commands)), len(commands), patience)
+            if payload is None:
+                if self.clock.is_old:
+                    self.clock.read(link.ask(TIME, 1, patience))
+                payload = b"".join(map(self.clock.pack, commands))
+            replies = link.ask(payload, _replies(commands), patience)
         except theirs.RedisError:
             # Half a conversation may be left on it: nobody else must read the rest. The others go the same way, or each
             # would be found dead or silent by a call of its own.

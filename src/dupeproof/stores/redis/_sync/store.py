@@ -51,17 +51,20 @@ class RedisStore:
         # In time or not at all: one that is granted when its caller has given up would be nobody's.
         until = self._client.until()
         on_repeat = partial(self._repeats.note, requests, until)
-        if len(requests) == 1:  # nearly every one
-            request, claiming = requests[0], script("claim")
-            [answer] = self._client.ask(
-                Timed(until, partial(layout.claim_call, claiming.sha, request)),
-                layout.tag(request.key),
-                in_full=partial(_timed, until, claiming.in_full, *_part([request], layout.claim_args)),
+        if len(requests) == 1 and not requests[0].terms.hold:  # nearly every one
+            quick = layout.QuickClaim(requests[0])
+            answer, now = self._client.ask(
+                Timed(until, quick.pack, replies=2),
+                layout.tag(requests[0].key),
                 deadline=until,
                 on_repeat=on_repeat,
             )
-            return [layout.outcome(answer)]
-        answers = self._call("claim", requests, layout.claim_args, timed=True, on_repeat=on_repeat)
+            decided = None if isinstance(answer, Exception) else quick.outcome(answer, now)
+            if decided is not None:
+                return [decided]
+        answers = self._call(
+            "claim", requests, layout.claim_args, timed=True, deadline=until, on_repeat=on_repeat
+        )
         return [layout.outcome(answer) for answer in answers]
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
@@ -200,12 +203,13 @@ class RedisStore:
         *,
         repeat: bool = True,
         timed: bool = False,
+        deadline: float | None = None,
         on_repeat: Callable[[], None] | None = None,
     ) -> list[Any]:
         """One script call, or on Cluster one per hash tag; the answers in the order of the items."""
         if not items:
             return []
-        running, until = script(name), self._client.until()
+        running, until = script(name), deadline or self._client.until()
         groups: dict[int, list[int]] = {}
         for index, item in enumerate(items):
             tag = layout.tag(item.key) if self._is_cluster else ANYWHERE  # type: ignore[attr-defined]
@@ -217,6 +221,7 @@ class RedisStore:
             list(groups),
             repeat=repeat,
             in_full=lambda n: form(running.in_full, *parts[n]),
+            deadline=deadline,
             on_repeat=on_repeat,
         )
         answers: list[Any] = [None] * len(items)
@@ -258,4 +263,4 @@ def _plain(form: _Form, names: list[bytes], values: list[bytes]) -> bytes:
 
 def _timed(until: float, form: _Form, names: list[bytes], values: list[bytes]) -> Timed:
     """With the moment when its caller gives up as the first argument."""
-    return Timed(until, lambda deadline: form(names, [deadline, *values]))
+    return Timed(until, lambda deadline: form(names, [b"%d" % deadline, *values]))

@@ -1,28 +1,16 @@
--- ARGV: the moment after which nobody waits for the answer any more; then per key three: the record of a first
--- attempt, its time to live, and lease and limit of attempts.
--- Answers per key: 0 for a first attempt, {'w', attempt, took over}, {'d', record}, {'b', lease left}, {'m'}, {'h', attempt},
--- {'x', attempt, newly}.
-if now > tonumber(ARGV[1]) then
-    return redis.error_reply('LATE nothing was done')
-end
-
-local function take(key, record, ttl, lease)
-    if string.byte(record, 2) == 104 then
-        -- Under hold: it stays for good, so it must tell by itself when the lease is over.
-        local at = 40 + string.byte(record, 39)
-        record = string.sub(record, 1, at - 1) .. struct.pack('>I8', now + lease) .. string.sub(record, at + 8)
-        return redis.pcall('SET', key, record, 'NX', 'GET')
-    end
-    return redis.pcall('SET', key, record, 'NX', 'GET', 'PX', ttl)
-end
-
+-- For keys that could not be decided at once. Answers per key, beside those: {'w', attempt, took over}, {'b', lease left}, {'m'},
+-- {'h', attempt}, {'x', attempt, newly}.
 local function decide(key, raw, asked, lease, limit)
     local r = found(key, raw)
+    if r.void and r.token ~= asked.token then
+        store_running(key, asked, lease, asked.window)
+        return 0
+    end
     if asked.fingerprint ~= NO_FINGERPRINT and r.fingerprint ~= NO_FINGERPRINT and asked.fingerprint ~= r.fingerprint then
         return {'m'}
     end
     if r.state == 'd' then
-        return {'d', raw}
+        return raw
     end
     if r.token == asked.token then
         if r.state == 'r' then
@@ -59,19 +47,11 @@ local function decide(key, raw, asked, lease, limit)
     return {'w', r.attempt, abandoned and 1 or 0}
 end
 
-local answers = {}
 for i, key in ipairs(KEYS) do
-    local record, ttl = ARGV[3 * i - 1], ARGV[3 * i]
-    local lease, limit = struct.unpack('>I8I4', ARGV[3 * i + 1])
-    local there = take(key, record, ttl, lease)
-    if type(there) == 'table' then
-        -- A server that is full, or may not write for another reason, can still tell what was done.
-        local refusal = there
-        there = not string.find(refusal.err, 'READONLY') and redis.call('GET', key)
-        if not there or string.byte(there, 1) ~= 100 then
-            return refusal
-        end
+    if undecided[i] then
+        local lease, limit = struct.unpack('>I8I4', ARGV[3 * i + 1])
+        -- Read again: the same key may stand in the batch twice.
+        answers[i] = decide(key, redis.call('GET', key), parse(ARGV[3 * i - 1]), lease, limit)
     end
-    answers[i] = there and decide(key, there, parse(record), lease, limit) or 0
 end
 return answers

@@ -2,14 +2,13 @@
 --   state 1, hold 1, token 8, attempt 4, fingerprint 16, created 8, length of the namespace 1, namespace
 -- then what the end of a claim replaces:
 --   lease 8, window 8, length of the label 1, label (codec or error), result
--- layout.py reads and writes the same bytes. A lease of 0 means that the time to live tells: it is lease plus window.
+-- layout.py reads and writes the same bytes. Under hold the lease is when it ends; otherwise the time to live tells: it is
+-- lease plus window. Then a lease that is not 0 is when the record expires at the latest, if it was made in time: one that
+-- expires later was made when its caller had given up, and is void.
 -- Of a dead record, which has no time to live, the lease is when it died.
 local HEAD = '>c1c1c8I4c16I8Bc0'
 local TAIL = '>I8I8Bc0'
 local NO_FINGERPRINT = string.rep('\0', 16)
-
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local function parse(raw)
     local r = {raw = raw}
@@ -22,8 +21,10 @@ end
 local function found(key, raw)
     local r = parse(raw)
     r.lease_left = r.lease - now
-    if r.state == 'r' and r.lease == 0 then
-        r.lease_left = redis.call('PTTL', key) - r.window
+    if r.state == 'r' and r.hold ~= 'h' then
+        local expires = redis.call('PEXPIRETIME', key)
+        r.lease_left = expires - r.window - now
+        r.void = 0 < r.lease and r.lease < expires
     end
     return r
 end
