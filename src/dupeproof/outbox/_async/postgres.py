@@ -34,6 +34,7 @@ class AsyncPostgresSource(AsyncPostgresStore):
             "outbox_settle",
             [
                 settlement.token,
+                settlement.lanes,
                 [lane for lane, _ in sent],
                 [seq for _, seq in sent],
                 settlement.keep,
@@ -41,6 +42,7 @@ class AsyncPostgresSource(AsyncPostgresStore):
                 [each.message.place[1] for each in failed],
                 [each.error for each in failed],
                 [each.delay for each in failed],
+                [each.attempts for each in failed],
                 [each.buried for each in failed],
                 settlement.key_waits,
             ],
@@ -55,14 +57,18 @@ class AsyncPostgresSource(AsyncPostgresStore):
         return [DeadMessage(*row) for row in await self._run("outbox_dead", [limit])]
 
     async def retry(self, ids: Sequence[str] | None) -> list[str]:
-        return await self._moved("outbox_retry", ids)
+        return await self._revived(ids, back=True)
 
     async def drop(self, ids: Sequence[str] | None) -> list[str]:
-        return await self._moved("outbox_drop", ids)
+        return await self._revived(ids, back=False)
 
-    async def _moved(self, name: str, ids: Sequence[str] | None) -> list[str]:
-        wanted = None if ids is None else list(ids)
-        return [row[0] for row in await self._run(name, [wanted, wanted])]
+    async def _revived(self, ids: Sequence[str] | None, *, back: bool) -> list[str]:
+        return [
+            row[0] for row in await self._run("outbox_revive", [None if ids is None else list(ids), back])
+        ]
+
+    async def tidy(self) -> None:
+        await self._run("outbox_tidy")
 
     async def purge(self, limit: int) -> int:
         [(gone,)] = await self._run("outbox_purge", [limit])

@@ -35,6 +35,7 @@ class PostgresSource(PostgresStore):
             "outbox_settle",
             [
                 settlement.token,
+                settlement.lanes,
                 [lane for lane, _ in sent],
                 [seq for _, seq in sent],
                 settlement.keep,
@@ -42,6 +43,7 @@ class PostgresSource(PostgresStore):
                 [each.message.place[1] for each in failed],
                 [each.error for each in failed],
                 [each.delay for each in failed],
+                [each.attempts for each in failed],
                 [each.buried for each in failed],
                 settlement.key_waits,
             ],
@@ -56,14 +58,16 @@ class PostgresSource(PostgresStore):
         return [DeadMessage(*row) for row in self._run("outbox_dead", [limit])]
 
     def retry(self, ids: Sequence[str] | None) -> list[str]:
-        return self._moved("outbox_retry", ids)
+        return self._revived(ids, back=True)
 
     def drop(self, ids: Sequence[str] | None) -> list[str]:
-        return self._moved("outbox_drop", ids)
+        return self._revived(ids, back=False)
 
-    def _moved(self, name: str, ids: Sequence[str] | None) -> list[str]:
-        wanted = None if ids is None else list(ids)
-        return [row[0] for row in self._run(name, [wanted, wanted])]
+    def _revived(self, ids: Sequence[str] | None, *, back: bool) -> list[str]:
+        return [row[0] for row in self._run("outbox_revive", [None if ids is None else list(ids), back])]
+
+    def tidy(self) -> None:
+        self._run("outbox_tidy")
 
     def purge(self, limit: int) -> int:
         [(gone,)] = self._run("outbox_purge", [limit])
