@@ -1,13 +1,14 @@
 """The outbox in PostgreSQL: decisions in versioned functions of the database, wake-ups by NOTIFY."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import psycopg
 
 from dupeproof.core.events import logger
 from dupeproof.outbox.adding import CHANNEL
-from dupeproof.outbox.messages import Message, message_of
+from dupeproof.outbox.messages import Message, lane_of, message_of
 from dupeproof.outbox.reports import DeadMessage, OutboxStatus, Settlement
 from dupeproof.stores.postgres._async.connection import AsyncBounded
 from dupeproof.stores.postgres._async.pool import connected
@@ -30,11 +31,15 @@ class AsyncPostgresSource(AsyncPostgresStore):
         # Sorted, so that two who were both at work on a lane do not wait for each other in a circle.
         sent = sorted(settlement.sent)
         failed = settlement.failed
+        counts: Counter[int] = Counter()
+        for lane, number in Counter(lane for lane, _ in sent).items():
+            counts[lane_of(lane)] += number
         [(removed,)] = await self._run(
             "outbox_settle",
             [
                 settlement.token,
                 settlement.lanes,
+                [counts[lane] for lane in settlement.lanes],
                 [lane for lane, _ in sent],
                 [seq for _, seq in sent],
                 settlement.keep,

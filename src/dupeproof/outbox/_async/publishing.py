@@ -114,7 +114,10 @@ class AsyncBatching:
                     f"{type(self._publisher).__qualname__}.publish must answer None for a message that is safe, or its "
                     f"error; it answered a {type(result).__qualname__}"
                 )
-        return results
+        return [
+            PublisherDown(result, tried=True) if isinstance(result, BrokerUnavailable) else result
+            for result in results
+        ]
 
 
 def publisher_of(given: Any) -> AsyncCalling | AsyncBatching:

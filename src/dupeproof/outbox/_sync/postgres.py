@@ -2,13 +2,14 @@
 """The outbox in PostgreSQL: decisions in versioned functions of the database, wake-ups by NOTIFY."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import psycopg
 
 from dupeproof.core.events import logger
 from dupeproof.outbox.adding import CHANNEL
-from dupeproof.outbox.messages import Message, message_of
+from dupeproof.outbox.messages import Message, lane_of, message_of
 from dupeproof.outbox.reports import DeadMessage, OutboxStatus, Settlement
 from dupeproof.stores.postgres._sync.connection import Bounded
 from dupeproof.stores.postgres._sync.pool import connected
@@ -31,11 +32,15 @@ class PostgresSource(PostgresStore):
         # Sorted, so that two who were both at work on a lane do not wait for each other in a circle.
         sent = sorted(settlement.sent)
         failed = settlement.failed
+        counts: Counter[int] = Counter()
+        for lane, number in Counter(lane for lane, _ in sent).items():
+            counts[lane_of(lane)] += number
         [(removed,)] = self._run(
             "outbox_settle",
             [
                 settlement.token,
                 settlement.lanes,
+                [counts[lane] for lane in settlement.lanes],
                 [lane for lane, _ in sent],
                 [seq for _, seq in sent],
                 settlement.keep,

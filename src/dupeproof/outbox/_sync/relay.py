@@ -196,16 +196,20 @@ class Relay:
             return now > deadline or (self._stop_by is not None and now > self._stop_by)
 
         refused = self._refused(messages)
-        tried = [message for message in messages if message.place not in refused]
+        tried = [message for message in messages if message.place not in refused] if refused else messages
+        results: Results = []
         try:
-            answers = iter(self._publisher.publish_until(tried, time_is_up) if tried else ())
+            if tried:
+                results = self._publisher.publish_until(tried, time_is_up)
         except Exception as exc:  # noqa: BLE001 - whatever it raises, the messages are there for another try
-            answers = iter([PublisherDown(exc, tried=False) for _ in tried])
+            results = [PublisherDown(exc, tried=False) for _ in tried]
         if armed:
             reached("after-publish-before-mark")
-        results = [refused.get(message.place) or next(answers) for message in messages]
-        sent = self._settle(token, messages, [_read(result) for result in results])
-        down = next((each for each in map(_read, results) if isinstance(each, PublisherDown)), None)
+        if refused:
+            answers = iter(results)
+            results = [refused.get(message.place) or next(answers) for message in messages]
+        sent = self._settle(token, messages, results)
+        down = next((each for each in results if isinstance(each, PublisherDown)), None)
         if down is not None and not sent:
             raise down
         return sent
@@ -213,6 +217,8 @@ class Relay:
     def _refused(self, messages: Sequence[Message]) -> dict[Place, BaseException]:
         """Those whose relays have died too often, and what comes after them with their keys."""
         refused: dict[Place, BaseException] = {}
+        if not any(self._policy.used_up(message.attempt) for message in messages):
+            return refused
         keys: set[str | None] = set()
         for message in messages:
             if message.key is not None and message.key in keys:
@@ -239,7 +245,7 @@ class Relay:
             failed,
             policy.keep,
             policy.key_waits,
-            sorted({lane_of(message.place[0]) for message in messages}),
+            sorted(set(map(lane_of, {message.place[0] for message in messages}))),
         )
         removed = self._source.settle(settlement)
         self._tell(sent, failed, again=len(sent) - removed)
@@ -314,8 +320,3 @@ def _next(began: float, every: float) -> float:
     """When to do it again; what takes long is done less often."""
     now = time.monotonic()
     return now + max(every, (now - began) / _SHARE_OF_CHORES)
-
-
-def _read(result: BaseException | None) -> BaseException | None:
-    """A publisher of batches may say of a single message that nobody was there to take it."""
-    return PublisherDown(result, tried=True) if isinstance(result, BrokerUnavailable) else result

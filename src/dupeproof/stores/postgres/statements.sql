@@ -147,8 +147,8 @@ SELECT * FROM dupeproof_outbox_take_v2(%s, %s, %s, %s)
 
 -- name: outbox_settle
 SELECT dupeproof_outbox_settle_v2(
-    %s, %s::smallint[], %s::smallint[], %s::bigint[], %s, %s::smallint[], %s::bigint[], %s::text[], %s::bigint[], %s::integer[],
-    %s::boolean[], %s)
+    %s, %s::smallint[], %s::integer[], %s::smallint[], %s::bigint[], %s, %s::smallint[], %s::bigint[], %s::text[], %s::bigint[],
+    %s::integer[], %s::boolean[], %s)
 
 -- name: outbox_status
 SELECT waiting.backlog, waiting.delayed, waiting.oldest, failing.count, dead.count, kept.count, lanes.*
