@@ -30,7 +30,8 @@ ALTER TABLE dupeproof_outbox_lanes
     ADD COLUMN pending_later timestamptz[] NOT NULL DEFAULT '{}',
     ADD COLUMN hand          integer,                                     -- how many its relay has of it in its hands, at most
     ADD COLUMN hand_only     bigint,                                      -- if it has but one, of all its lanes, the number of it
-    ADD PRIMARY KEY (lane, turn);
+    ADD PRIMARY KEY (lane, turn),
+    SET (fillfactor = 50);
 
 CREATE INDEX dupeproof_outbox_failing_lane ON dupeproof_outbox_failing (lane, retry_at);
 
@@ -138,7 +139,7 @@ RETURNS TABLE (
     lane smallint, seq bigint, id text, topic text, key text, type text, payload bytea, headers text,
     age double precision, attempts integer
 ) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
-  SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+  SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     every_lane   constant smallint[] := '{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50,51,52,53,54,55,56,57,58,59,60,61,62,63}';
@@ -236,7 +237,7 @@ BEGIN
                            WHERE pg_visible_in_snapshot(p.xid, pg_current_snapshot()))) END AS later
                 OFFSET 0
             ) AS b
-            WHERE l.lane = ANY (mine)
+            WHERE lanes[n] = ANY (mine)
         ), due AS MATERIALIZED (
             SELECT d.* FROM looked AS l
             CROSS JOIN LATERAL dupeproof_outbox_due_v2(l.lane, l.from_low, l.from_later, moment, room) AS d
@@ -280,7 +281,7 @@ CREATE FUNCTION dupeproof_outbox_settle_v2(
     failed_lanes smallint[], failed_seqs bigint[], errors text[], delays bigint[], counts integer[], buried boolean[], key_waits boolean
 ) RETURNS integer
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
-  SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+  SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     given   smallint[] := wanted;
@@ -304,9 +305,12 @@ BEGIN
         given := ARRAY(SELECT unnest(given) EXCEPT SELECT unnest(moved) ORDER BY 1);
         EXIT WHEN NOT EXISTS (SELECT FROM dupeproof_outbox_newest_v1(given));
     END LOOP;
+    -- Each looked up by its place, in whatever way the planner would join them: it takes the table for empty most of the time.
     WITH gone AS (
-        DELETE FROM dupeproof_outbox AS o USING unnest(sent_lanes, sent_seqs) AS s (lane, seq)
-        WHERE o.lane = s.lane AND o.seq = s.seq RETURNING o.*
+        DELETE FROM dupeproof_outbox AS o WHERE ctid = ANY (ARRAY(
+            SELECT o.ctid FROM unnest(sent_lanes, sent_seqs) AS s (lane, seq) CROSS JOIN LATERAL (
+                SELECT ctid FROM dupeproof_outbox WHERE lane = s.lane AND seq = s.seq OFFSET 0) AS o))
+        RETURNING o.*
     ), kept AS (
         INSERT INTO dupeproof_outbox_sent
         SELECT clock_timestamp(), clock_timestamp() + dupeproof_ms_v1(keep), gone.* FROM gone WHERE keep > 0
@@ -314,13 +318,16 @@ BEGIN
     -- One that was late may say so of a message that its successor has seen fail, or has buried, meanwhile.
     IF pg_relation_size('dupeproof_outbox_failing') > 0 THEN
         WITH gone AS (
-            DELETE FROM dupeproof_outbox_failing AS f USING unnest(sent_lanes, sent_seqs) AS s (lane, seq)
-            WHERE f.lane = s.lane AND f.seq = s.seq RETURNING f.lane, f.retry_at
+            DELETE FROM dupeproof_outbox_failing AS f WHERE ctid = ANY (ARRAY(
+                SELECT o.ctid FROM unnest(sent_lanes, sent_seqs) AS s (lane, seq) CROSS JOIN LATERAL (
+                    SELECT ctid FROM dupeproof_outbox_failing WHERE lane = s.lane AND seq = s.seq OFFSET 0) AS o))
+            RETURNING f.lane, f.retry_at
         ) SELECT array_agg(DISTINCT greatest(gone.lane, -1 - gone.lane)) INTO freed FROM gone WHERE gone.retry_at > clock_timestamp();
     END IF;
     IF pg_relation_size('dupeproof_outbox_dead') > 0 THEN
-        DELETE FROM dupeproof_outbox_dead AS d USING unnest(sent_lanes, sent_seqs) AS s (lane, seq)
-        WHERE d.lane = s.lane AND d.seq = s.seq;
+        DELETE FROM dupeproof_outbox_dead WHERE ctid = ANY (ARRAY(
+            SELECT o.ctid FROM unnest(sent_lanes, sent_seqs) AS s (lane, seq) CROSS JOIN LATERAL (
+                SELECT ctid FROM dupeproof_outbox_dead WHERE lane = s.lane AND seq = s.seq OFFSET 0) AS o));
     END IF;
     IF cardinality(failed_seqs) > 0 THEN
         INSERT INTO dupeproof_outbox_failing AS f (lane, seq, key, attempts, retry_at, error)
@@ -384,7 +391,7 @@ END $$;
 -- set back, read that lane from its beginning. This one walks over all that is dead. How many lanes there were.
 CREATE FUNCTION dupeproof_outbox_tidy_v1() RETURNS integer
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
-  SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+  SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     moment timestamptz := clock_timestamp();
