@@ -71,8 +71,8 @@ END $$;
 -- Of each lane whether the wait of one of its keys has ended since it was read last, and the first number and the first
 -- time of what may be published now. It is read from its mark on, or from an older one beside which a transaction has ended
 -- since; from the first of those that were passed over, if it is that they waited for. `waits` is whether any key ever did,
--- and `delays` whether there ever was a delayed message. With `few` rows, dead ones included, all are read at once.
-CREATE FUNCTION dupeproof_outbox_look_v1(wanted smallint[], moment timestamptz, waits boolean, delays boolean, few boolean)
+-- and `delays` whether there ever was a delayed message.
+CREATE FUNCTION dupeproof_outbox_look_v1(wanted smallint[], moment timestamptz, waits boolean, delays boolean)
 RETURNS TABLE (
     lane smallint, moves bigint, token bytea, lease_until timestamptz, ended boolean, low bigint, later timestamptz,
     first_seq bigint, first_time timestamptz
@@ -90,10 +90,7 @@ RETURNS TABLE (
                   SELECT key FROM dupeproof_outbox_failing WHERE retry_at > moment AND key IS NOT NULL))
               AND o.seq NOT IN (SELECT seq FROM dupeproof_outbox_failing WHERE retry_at > moment)
             ORDER BY o.not_before, o.seq LIMIT 1)
-    FROM (
-        SELECT * FROM dupeproof_outbox_lanes WHERE few AND lane >= 0
-        UNION ALL SELECT * FROM dupeproof_outbox_newest_v1(wanted) WHERE NOT few
-    ) AS l
+    FROM dupeproof_outbox_newest_v1(wanted) AS l
     CROSS JOIN LATERAL (
         SELECT waits AND EXISTS (
             SELECT FROM dupeproof_outbox_failing AS f
@@ -147,7 +144,6 @@ DECLARE
     moment   timestamptz := clock_timestamp();
     waits    boolean := pg_relation_size('dupeproof_outbox_failing') > 0;
     delays   boolean := pg_relation_size('dupeproof_outbox_later') > current_setting('block_size')::bigint;
-    few      boolean := pg_relation_size('dupeproof_outbox_lanes') <= 64 * current_setting('block_size')::bigint;
     suspects smallint[] := '{}';
     lanes    smallint[];
     steps    bigint[];
@@ -172,7 +168,7 @@ BEGIN
                array_agg(l.first_seq), array_agg(l.first_time),
                array_agg(coalesce(l.token <> owner, false) OR l.lane = ANY (suspects))
         INTO lanes, steps, endings, lows, laters, seqs, times, alone FROM (
-            SELECT * FROM (SELECT * FROM dupeproof_outbox_look_v1(every_lane, moment, waits, delays, few) OFFSET 0) AS l
+            SELECT * FROM (SELECT * FROM dupeproof_outbox_look_v1(every_lane, moment, waits, delays) OFFSET 0) AS l
             WHERE (l.lease_until <= moment OR l.token = owner) AND (l.first_seq IS NOT NULL OR l.first_time IS NOT NULL)
             ORDER BY l.lease_until, l.lane
         ) AS l;
