@@ -19,7 +19,7 @@ BENCH := $(VENV)/.bench-$(FOUND)
 DOCS := $(VENV)/.docs-$(FOUND)
 AUDIT := $(VENV)/.audit-$(FOUND)
 
-.PHONY: help demo test test-fast storm torture figures weigh overhead metrics lint types bench docs audit versions first-starts fresh fresh-quick constraints clean
+.PHONY: help demo test test-fast storm relay-horizon torture figures weigh overhead metrics lint types bench docs audit versions first-starts fresh fresh-quick constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make test         all tests, on every server this machine can have"
 	@echo "make test-fast    the tests that need no server"
 	@echo "make storm        20,000 messages through four relays that are killed again and again"
+	@echo "make relay-horizon  a relay while one transaction stays open for six minutes; ARGS='--database mariadb --held producer'"
 	@echo "make torture      100,000 messages through RabbitMQ and Kafka, 20,000 through Redis and NATS, with 100 kills each"
 	@echo "make figures      what marking costs, also while a million expired marks are purged; three minutes"
 	@echo "make weigh        what a million ids take on Redis and PostgreSQL, beside what is planned; twenty minutes"
@@ -66,6 +67,9 @@ test-fast: $(DEV)
 
 storm: $(DEV)
 	@OUTBOX_MESSAGES=20000 OUTBOX_KEYS=500 $(BIN)/python -m pytest tests/outbox/test_relay_storm.py -s $(ARGS)
+
+relay-horizon: $(DEV)
+	@$(BIN)/python tests/outbox/outbox_horizon.py $(ARGS)
 
 torture: $(DEV)
 	@for broker in rabbitmq kafka; do $(BIN)/dupeproof torture --broker $$broker --messages 100000 --kills 100 --out out/$$broker $(ARGS) || exit 1; done

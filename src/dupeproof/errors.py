@@ -66,6 +66,13 @@ class StoreUnavailable(DupeproofError):
         """The store will not take the value it was given, now or later, and did nothing."""
 
 
+class BrokerUnavailable(DupeproofError):
+    """The broker cannot be reached, or closed the connection. Nobody is to blame; try again later.
+
+    A publisher of yours may raise it too: then no message is blamed.
+    """
+
+
 class TokenError(DupeproofError):
     """Base of the one-time token errors."""
 

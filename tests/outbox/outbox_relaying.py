@@ -19,7 +19,7 @@ def main() -> None:
     options = json.loads(given)
     die_at, after = options.pop("die_at", None), options.pop("after", 0)
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    pace = options.pop("pace", 0)
+    pace, kills = options.pop("pace", 0), options.pop("kills", None)
     done = 0
 
     def reach(point: str) -> None:
@@ -29,6 +29,8 @@ def main() -> None:
     def deliver(message) -> None:
         nonlocal done
         reach("before publishing")
+        if message.json() == kills:
+            os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(pace)
         os.write(file, f"{message.key} {message.json()}\n".encode())
         done += 1

@@ -90,7 +90,8 @@ def test_a_late_failure_does_not_touch_a_message_that_another_has_in_hand(box):
         late.run_once()
         status = late.status()
     assert (status.failing, status.dead, status.backlog) == (1, 0, 1)
-    assert box.all("SELECT attempts, error FROM dupeproof_outbox_failing") == [(1, "ValueError: inner")]
+    # The first attempt is that of the one which was too slow.
+    assert box.all("SELECT attempts, error FROM dupeproof_outbox_failing") == [(2, "ValueError: inner")]
 
 
 def test_a_publisher_slower_than_the_lease_still_gets_it_done(box):
@@ -174,3 +175,72 @@ def test_a_test_can_let_a_relay_die_between_publishing_and_marking(box, relay):
         while box.waiting() and time.monotonic() < give_up:
             running.run_once()
     assert [message.json() for message in got] == ["a1", "a2", "a1", "a2"]
+
+
+def test_a_message_that_kills_its_relay_is_put_aside(box, deliveries):
+    """Attempts are written down before the try: two of them here, and no third."""
+    [killer] = box.add("killer", key="k")
+    for _ in range(2):
+        assert (
+            deliveries.start(box.url, lease="200ms", kills="killer", max_attempts=2).wait(30)
+            == -signal.SIGKILL
+        )
+    relay = deliveries.start(box.url, lease="200ms", kills="killer", max_attempts=2)
+    wait_for(lambda: box.waiting() == 0)
+    assert box.all("SELECT id, attempts FROM dupeproof_outbox_dead") == [(killer, 2)]
+    [(error,)] = box.all("SELECT error FROM dupeproof_outbox_dead")
+    assert "its relay ended" in error
+    relay.send_signal(signal.SIGTERM)
+    assert relay.wait(30) == 0
+
+
+def test_what_was_in_hand_beside_a_killer_is_not_put_aside_with_it(box, deliveries):
+    """Not even where one attempt is all there is: after a crash each is tried alone."""
+    for number in range(20):
+        box.add(number, key=f"k{number % 4}")
+    [killer] = box.add("killer", key="k2")
+    for number in range(20, 40):
+        box.add(number, key=f"k{number % 4}")
+    deaths = 0
+    while box.waiting() > 9:  # what comes after the killer with its key waits for it
+        relay = deliveries.start(box.url, lease="200ms", kills="killer", max_attempts=1)
+        wait_for(lambda relay=relay: relay.poll() is not None or box.waiting() <= 9)
+        if relay.poll() is not None:
+            deaths += 1
+            assert deaths <= 2, "once with others, once alone"
+        else:
+            wait_for(lambda: box.waiting() == 5)
+            relay.send_signal(signal.SIGTERM)
+            assert relay.wait(30) == 0
+    assert box.all("SELECT id FROM dupeproof_outbox_dead") == [(killer,)]
+    waiting = list(range(22, 40, 4))
+    assert deliveries.firsts() == {
+        f"k{key}": [n for n in range(key, 40, 4) if n not in waiting] for key in range(4)
+    }
+
+
+def test_a_relay_hands_over_no_more_than_a_batch(box):
+    for number in range(40):
+        box.add(number, key=f"k{number}")
+    for batch in (1, 5, 20):
+        sizes = []
+
+        class Counting:
+            def publish(self, messages, sizes=sizes):
+                sizes.append(len(messages))
+                return [None] * len(messages)
+
+        with Relay(box.url, publisher=Counting(), batch=batch) as running:
+            assert running.run_once() == 40
+        assert max(sizes) <= batch
+        assert sum(sizes) == 40
+        for number in range(40):
+            box.add(number, key=f"k{number}")
+
+
+def test_two_messages_with_one_id_are_both_published(box, relay):
+    box.add(1, 2, id="same", key="k")
+    got = []
+    with relay(box.url, publisher=got.append) as running:
+        assert running.run_once() == 2
+    assert [(message.id, message.json()) for message in got] == [("same", 1), ("same", 2)]

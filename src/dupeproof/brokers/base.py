@@ -22,7 +22,7 @@ class Message(Struct, frozen=True, kw_only=True):
     """Messages with the same key come one after the other, in the order they were delivered."""
     attempt: int = 1
     redelivered: bool = False
-    """The broker's hint that this may not be the first time. Nothing is decided by it."""
+    """The broker's hint that this may not be the first time. Then it is worked on alone, and with an inbox counted."""
 
     def json(self) -> Any:
         """The body read as JSON. A handler that lets this fail has the message put aside at once."""
@@ -41,6 +41,13 @@ class Delivery(Struct, eq=False):
     """Why the id that it has cannot be one."""
     buried: bool = False
     """It is put aside; only the database has yet to know that we are past it."""
+    begun: bool = False
+    """That it is worked on is written down."""
+
+    @property
+    def came_before(self) -> bool:
+        """Whether it may have ended a consumer."""
+        return self.message.redelivered or self.message.attempt > 1
 
     @property
     def sender_id(self) -> str | None:

@@ -1,10 +1,8 @@
 """What goes wrong between us and a broker."""
 
-from dupeproof.errors import DupeproofError
+from dupeproof.errors import BrokerUnavailable, DupeproofError
 
-
-class BrokerUnavailable(DupeproofError):
-    """The broker cannot be reached, or closed the connection. Nobody is to blame; try again later."""
+__all__ = ["BrokerUnavailable", "Fenced", "NotPublished"]
 
 
 class NotPublished(DupeproofError):

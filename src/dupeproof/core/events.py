@@ -33,6 +33,8 @@ class Kind(StrEnum):
     """Of those that are fresh: it came before, and its window was over. What it stands for happens twice."""
     STORE_DOWN = "store_down"
     PURGED = "purged"
+    PUBLISHER_DOWN = "publisher_down"
+    """A relay could publish nothing of what it tried. No message is blamed; told at every try."""
     SENT = "sent"
     SENT_AGAIN = "sent_again"
     BACKLOG = "backlog"

@@ -94,6 +94,39 @@ LATENESS = (
 LATENESS_OF_GROUP = f"SELECT * FROM ({LATENESS}) AS found WHERE consumer_group = :group"  # noqa: S608
 
 
+_BEGIN = "INSERT INTO dupeproof_attempts{alias} ({name}, attempts, begun_at) VALUES ({key}, 1, {now}) {conflict} attempts = "
+BEGIN: dict[Dialect, str] = {
+    "postgresql": _BEGIN.format(
+        alias=" AS known",
+        name="key",
+        key="CAST(CAST(:key0 AS text) AS uuid)",
+        now="clock_timestamp()",
+        conflict="ON CONFLICT (key) DO UPDATE SET",
+    )
+    + "known.attempts + 1, begun_at = excluded.begun_at RETURNING attempts",
+    "sqlite": _BEGIN.format(
+        alias="", name="key", key=":key0", now=SQLITE_NOW, conflict="ON CONFLICT (key) DO UPDATE SET"
+    )
+    + "attempts + 1, begun_at = excluded.begun_at RETURNING attempts",
+    "mysql": _BEGIN.format(
+        alias="",
+        name="`key`",
+        key="UNHEX(:key0)",
+        now="UTC_TIMESTAMP(3)",
+        conflict="ON DUPLICATE KEY UPDATE",
+    )
+    + "attempts + 1, begun_at = UTC_TIMESTAMP(3)",
+}
+"""One more attempt, and how many there are now; MariaDB and MySQL tell that only when asked."""
+BEGUN = "SELECT attempts FROM dupeproof_attempts WHERE `key` = UNHEX(:key0)"
+
+
+@lru_cache(_KEPT)
+def end(dialect: Dialect, count: int) -> str:
+    key = "`key`" if dialect == "mysql" else "key"
+    return f"DELETE FROM dupeproof_attempts WHERE {key} IN ({_keys(dialect, count)})"  # noqa: S608
+
+
 @lru_cache(_KEPT)
 def mark(dialect: Dialect, count: int, *, returning: bool = False) -> str:
     """Mark that many ids of `:group`, `:key0` and so on, for `:window` milliseconds."""

@@ -14,6 +14,7 @@ LEVELS = {
     Kind.TOOK_OVER: logging.WARNING,
     Kind.NOT_REPLAYABLE: logging.WARNING,
     Kind.STORE_DOWN: logging.ERROR,
+    Kind.PUBLISHER_DOWN: logging.ERROR,
     Kind.FAILED: logging.WARNING,
     Kind.LATE: logging.WARNING,
 }

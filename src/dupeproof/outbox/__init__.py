@@ -1,5 +1,6 @@
 """Messages written in your transaction and published after it: the outbox, and the relay that empties it."""
 
+from dupeproof.errors import BrokerUnavailable
 from dupeproof.outbox._async.outbox import AsyncOutbox
 from dupeproof.outbox._async.publishing import AsyncPublisher
 from dupeproof.outbox._async.relay import AsyncRelay
@@ -15,6 +16,7 @@ __all__ = [
     "AsyncOutbox",
     "AsyncPublisher",
     "AsyncRelay",
+    "BrokerUnavailable",
     "DeadMessage",
     "HeldBack",
     "Message",

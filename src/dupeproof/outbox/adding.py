@@ -18,6 +18,7 @@ _NOW = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
     "mysql": "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000",
 }
+_AT = "(timestamptz 'epoch' + CAST(:not_before AS bigint) * interval '1 millisecond')"
 
 
 class _Adding(Struct, frozen=True):
@@ -30,10 +31,12 @@ def _in_milliseconds(now: str, given: str = _GIVEN) -> _Adding:
 
 
 _ADDING: dict[Dialect, _Adding] = {
+    # One whose time is past stands among those without: the marks from which a relay reads rely on it.
     "postgresql": _Adding(
         _COLUMNS,
-        f"({_GIVEN}, coalesce(timestamptz 'epoch' + CAST(:not_before AS bigint) * interval '1 millisecond', "
-        "clock_timestamp() + CAST(:delay AS bigint) * interval '1 millisecond'))",
+        f"(CASE WHEN {_AT} <= clock_timestamp() THEN -1 - CAST(:lane AS integer) ELSE CAST(:lane AS integer) END, "
+        f"{_GIVEN.removeprefix(':lane, ')}, "
+        f"coalesce({_AT}, clock_timestamp() + CAST(:delay AS bigint) * interval '1 millisecond'))",
     ),
     "sqlite": _in_milliseconds(_NOW["sqlite"]),
     # As hex: not every driver can send bytes.

@@ -1,6 +1,9 @@
 """What is said of a failure by a publisher, whose text may hold secrets."""
 
+import errno
 import re
+import socket
+from collections.abc import Iterator
 
 from dupeproof.stores.urls import redact
 
@@ -20,11 +23,53 @@ class HeldBack(Exception):
 class PublisherDown(Exception):
     """Nothing can be published for now; the messages are not to blame. Raised inside a relay only."""
 
+    def __init__(self, cause: BaseException, *, tried: bool) -> None:
+        super().__init__(described(cause))
+        self.__cause__ = cause
+        self.tried = tried
+        """Whether this very message was tried. Then it waits a little, so that others are tried before it."""
 
-def publisher_down(cause: Exception) -> PublisherDown:
-    down = PublisherDown(described(cause))
-    down.__cause__ = cause
-    return down
+
+class UsedUp(Exception):
+    """The result for a message that is not tried any more."""
+
+
+_UNREACHABLE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
+_BY_NAME = {
+    "AMQPConnectionError",
+    "ClientConnectionError",
+    "ConnectError",
+    "ConnectTimeoutError",
+    "ConnectionError",
+    "EndpointConnectionError",
+    "KafkaConnectionError",
+    "NoBrokersAvailable",
+    "NoServersError",
+    "SMTPConnectError",
+    "SMTPServerDisconnected",
+    "Timeout",
+    "TimeoutError",
+    "TimeoutException",
+}
+"""Classes of pika, aiohttp, httpx, urllib3, redis, requests, botocore, kafka-python, nats-py and smtplib, and of Python itself."""
+
+
+def is_connection_error(error: BaseException) -> bool:
+    """Whether nobody was reached, or did not answer in time; not that somebody answered with a refusal, as of HTTP."""
+    return any(
+        isinstance(each, socket.gaierror)
+        or (isinstance(each, OSError) and each.errno in _UNREACHABLE)
+        or not _BY_NAME.isdisjoint(kind.__name__ for kind in type(each).__mro__)
+        for each in _wrapped(error)
+    )
+
+
+def _wrapped(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, then what it was raised from; urllib says `reason`."""
+    while error is not None:
+        yield error
+        reason = getattr(error, "reason", None)
+        error = reason if isinstance(reason, BaseException) else error.__cause__
 
 
 def described(error: BaseException) -> str:

@@ -28,6 +28,11 @@ Place = tuple[int, int]
 _encode = JsonCodec().encode
 
 
+def lane_of(kept_in: int) -> int:
+    """Delayed messages are kept in the negative of their lane."""
+    return max(kept_in, -1 - kept_in)
+
+
 class Message(Struct, frozen=True, kw_only=True):
     """What a publisher is given."""
 

@@ -26,6 +26,10 @@ class RelayPolicy(Struct, frozen=True):
     """Milliseconds; 0 to remove what was sent at once."""
     drain: float
 
+    def used_up(self, attempt: int) -> bool:
+        """Whether there may be no such attempt: those before it ended with their relays."""
+        return self.max_attempts is not None and attempt > self.max_attempts
+
     def buried(self, attempt: int) -> bool:
         return self.max_attempts is not None and attempt >= self.max_attempts
 

@@ -11,6 +11,13 @@ class Failure(Struct, frozen=True):
     delay: int
     """Milliseconds until it may be tried again."""
     buried: bool
+    counted: bool = True
+    """Whether this was an attempt: not when the way was closed, nor when it was not even tried."""
+
+    @property
+    def attempts(self) -> int:
+        """How many there were by now."""
+        return self.message.attempt if self.counted else self.message.attempt - 1
 
 
 class Settlement(Struct, frozen=True):
@@ -21,6 +28,8 @@ class Settlement(Struct, frozen=True):
     failed: list[Failure]
     keep: int
     key_waits: bool
+    lanes: list[int] = []
+    """All those that were taken, also for messages that were not tried."""
 
 
 class OutboxStatus(Struct, frozen=True):
@@ -31,7 +40,7 @@ class OutboxStatus(Struct, frozen=True):
     oldest: float | None
     """Seconds that the oldest of the backlog has waited."""
     failing: int
-    """Messages that failed and will be tried again; their keys wait."""
+    """Messages that failed and will be tried again, while their keys wait; and those a relay may have died of."""
     dead: int
     kept: int
     """Sent ones that are kept for a time."""

@@ -17,7 +17,11 @@ class Source(Protocol):
     """Each verb is one transaction of the source's own, by the clock of the database."""
 
     def take(self, token: bytes, lease: int, lanes: int, most: int) -> list[Message]:
-        """Lease lanes in which something is due, and read it. Messages of a key stand in their order."""
+        """Lease at most `lanes` lanes in which something is due, and read at most `most` messages of them.
+
+        Messages of a key stand in their order. What is read is written down as in hand before it is returned; if the lane is
+        not given back in time, that counts as an attempt of the message it was, or makes each of several come alone.
+        """
         ...
 
     def settle(self, settlement: Settlement) -> int:
@@ -38,6 +42,10 @@ class Source(Protocol):
 
     def purge(self, limit: int) -> int:
         """Remove sent messages that were kept for long enough."""
+        ...
+
+    def tidy(self) -> None:
+        """Done now and then, and takes its time: mend what nobody should have written, forget what nobody will ask for."""
         ...
 
     def wake_socket(self) -> int | None:
@@ -67,6 +75,8 @@ class AsyncSource(Protocol):
     async def drop(self, ids: Sequence[str] | None) -> list[str]: ...
 
     async def purge(self, limit: int) -> int: ...
+
+    async def tidy(self) -> None: ...
 
     async def wake_socket(self) -> int | None: ...
 

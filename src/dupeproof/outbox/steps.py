@@ -11,6 +11,8 @@ from dupeproof.sql.statements import Dialect
 
 # ruff: noqa: S608 - nothing of the caller's is in the text of a statement
 FOR_EVER = 2**62
+AT_ONCE = 0
+"""When a message may be tried again with which a relay has ended: at once, and alone."""
 NOW_IN_MYSQL = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
 _COLUMNS = "seq, lane, created_at, not_before, id, aggregatetype, aggregateid, type, payload, headers"
 NO_LANES = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM dupeproof_outbox_lanes)"
@@ -20,13 +22,22 @@ MAKE_LANE: dict[Dialect, str] = {
     "mysql": "INSERT IGNORE INTO dupeproof_outbox_lanes (lane) VALUES (:lane)",
 }
 FREE = """
-    SELECT lane FROM dupeproof_outbox_lanes AS l WHERE (lease_until <= :now OR token = :token)
+    SELECT lane, CASE WHEN token <> :token THEN 1 ELSE 0 END FROM dupeproof_outbox_lanes AS l WHERE (lease_until <= :now OR token = :token)
     AND ((SELECT 1 FROM dupeproof_outbox WHERE lane = l.lane LIMIT 1) IS NOT NULL
          OR (SELECT 1 FROM dupeproof_outbox WHERE lane = -1 - l.lane AND lane < 0 AND not_before <= :now LIMIT 1) IS NOT NULL)
     ORDER BY lease_until
 """
-"""Where something may be due; not EXISTS, which MariaDB turns into a scan of everything."""
+"""Where something may be due, and whether it was left behind; not EXISTS, which MariaDB turns into a scan of everything."""
 STUCK = "SELECT lane, seq, `key` FROM dupeproof_outbox_failing WHERE retry_at > :now"
+SUSPECTS = f"SELECT lane FROM dupeproof_outbox_failing WHERE retry_at = {AT_ONCE}"
+FORMER: dict[Dialect, str] = {
+    dialect: "SELECT token FROM dupeproof_outbox_lanes WHERE lane = :lane" + locked
+    for dialect, locked in _LOCKED.items()
+}
+HAND = "SELECT seqs FROM dupeproof_outbox_hands WHERE token = :token"
+TAKE_IN_HAND = "REPLACE INTO dupeproof_outbox_hands (token, seqs, taken_at) VALUES (:token, :seqs, :now)"
+LET_GO = "DELETE FROM dupeproof_outbox_hands WHERE token = :token"
+FORGET_HANDS = "DELETE FROM dupeproof_outbox_hands WHERE taken_at < :before"
 _DUE = """
     SELECT * FROM (
         SELECT {part} AS part, coalesce(not_before, 0) AS moment, lane, seq, id, aggregatetype, aggregateid, type, payload,
@@ -39,11 +50,15 @@ _LATER = "lane = -1 - :lane AND lane < 0 AND not_before <= :now"
 COUNT_SENT = "UPDATE dupeproof_outbox_lanes SET sent = sent + :number WHERE lane = :lane"
 _FAIL = """
     INSERT INTO dupeproof_outbox_failing (seq, lane, `key`, attempts, retry_at, error)
-    SELECT seq, lane, aggregateid, 1, :retry_at, :error FROM dupeproof_outbox WHERE seq = :seq
+    SELECT seq, lane, aggregateid, :attempts, :retry_at, :error FROM dupeproof_outbox WHERE
 """
+_CONFLICT: dict[Dialect, str] = {
+    "sqlite": " ON CONFLICT (seq) DO UPDATE SET ",
+    "mysql": " ON DUPLICATE KEY UPDATE ",
+}
 FAIL: dict[Dialect, str] = {
-    "sqlite": f"{_FAIL} ON CONFLICT (seq) DO UPDATE SET attempts = attempts + 1, retry_at = :retry_at, error = :error",
-    "mysql": f"{_FAIL} ON DUPLICATE KEY UPDATE attempts = attempts + 1, retry_at = :retry_at, error = :error",
+    dialect: f"{_FAIL} seq = :seq{conflict} attempts = :attempts, retry_at = :retry_at, error = :error"
+    for dialect, conflict in _CONFLICT.items()
 }
 BURY = f"""
     INSERT INTO dupeproof_outbox_dead ({_COLUMNS}, died_at, attempts, error)
@@ -109,6 +124,13 @@ def lease(lanes: Iterable[int]) -> str:
         SET taken_over = taken_over + CASE WHEN token <> :token THEN 1 ELSE 0 END, token = :token, lease_until = :until
         WHERE {_among("lane", lanes)} AND (lease_until <= :now OR token = :token)
     """
+
+
+def suspect(dialect: Dialect, seqs: Iterable[int]) -> str:
+    """Those of a lane with which a relay has ended; `:attempts` is added to what is known."""
+    among = f"{_among('seq', seqs)} AND lane IN (:lane, -1 - :lane)"
+    attempts = "dupeproof_outbox_failing.attempts + :attempts"
+    return f"{_FAIL} {among}{_CONFLICT[dialect]} attempts = {attempts}, retry_at = :retry_at, error = :error"
 
 
 def owned(dialect: Dialect, lanes: Iterable[int]) -> str:

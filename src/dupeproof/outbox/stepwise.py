@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from dupeproof.outbox import steps
-from dupeproof.outbox.messages import LANES, Message, message_of
+from dupeproof.outbox.messages import LANES, Message, lane_of, message_of
 from dupeproof.outbox.reports import DeadMessage, Failure, OutboxStatus, Settlement
 from dupeproof.sql import Joined
 
@@ -13,6 +13,8 @@ R = TypeVar("R")
 _WAITING, _FAILING = "dupeproof_outbox", "dupeproof_outbox_failing"
 _DEAD, _SENT = "dupeproof_outbox_dead", "dupeproof_outbox_sent"
 _NOTHING = steps.Stuck([], [])
+_HANDS_KEPT = 7 * 24 * 3_600_000
+_LEFT_BEHIND = "a relay ended, or was too slow, with this message in its hands"
 
 
 class Place(Protocol):
@@ -34,32 +36,46 @@ class StepwiseSource:
         self._place = place
 
     def take(self, token: bytes, lease: int, lanes: int, most: int) -> list[Message]:
-        def free(joined: Joined, now: int) -> list[int]:
-            """Lanes with something due; whoever finds none disturbs nobody."""
+        def free(joined: Joined, now: int) -> tuple[list[int], bool]:
+            """Lanes with something due; whoever finds none disturbs nobody. One with suspects comes alone."""
             rows = joined.execute(steps.FREE, {"now": now, "token": token})
             stuck = _stuck(joined, now)
-            found = []
-            for (lane,) in rows:
-                if lane not in stuck or _due(joined, lane, now, 1, stuck[lane]):
-                    found.append(lane)
-                if len(found) == lanes:
-                    break
-            return sorted(found)
+            suspects = {lane_of(lane) for (lane,) in joined.execute(steps.SUSPECTS)}
+            found: list[int] = []
+            for lane, left_behind in rows:
+                alone = bool(left_behind) or lane in suspects
+                if (alone and found) or (lane in stuck and not _due(joined, lane, now, 1, stuck[lane])):
+                    continue
+                found.append(lane)
+                if alone or len(found) == min(lanes, most):
+                    return sorted(found), alone
+            return sorted(found), False
 
         def taken(joined: Joined, now: int) -> list[Message]:
+            former = joined.execute(steps.FORMER[joined.dialect], {"lane": wanted[0]}) if alone else []
             joined.execute(steps.lease(wanted), {"token": token, "until": now + lease, "now": now})
             mine = _owned(joined, wanted, token)
+            for (left_by,) in former if mine else ():
+                if left_by is not None and left_by != token:
+                    _suspect(joined, wanted[0], left_by)
             stuck = _stuck(joined, now)
-            return [
+            room = 1 if alone else max(1, most // max(1, len(mine)))
+            messages = [
                 message
                 for lane in mine
-                for message in _due(joined, lane, now, max(1, most // len(mine)), stuck.get(lane, _NOTHING))
+                for message in _due(joined, lane, now, room, stuck.get(lane, _NOTHING))
             ]
+            if messages:
+                seqs = ",".join(str(message.place[1]) for message in messages)
+                joined.count(steps.TAKE_IN_HAND, {"token": token, "seqs": seqs, "now": now})
+            else:
+                joined.count(steps.GIVE_BACK, {"now": now, "token": token})
+            return messages
 
-        wanted = self._place.look(free)
+        wanted, alone = self._place.look(free)
         if not wanted and self._place.look(lambda joined, _: joined.execute(steps.NO_LANES)):
             self._place.decide(_make_lanes)
-            wanted = self._place.look(free)
+            wanted, alone = self._place.look(free)
         return self._place.decide(taken) if wanted else []
 
     def settle(self, settlement: Settlement) -> int:
@@ -89,6 +105,12 @@ class StepwiseSource:
 
         return self._place.decide(purged)
 
+    def tidy(self) -> None:
+        """Of hands that were left behind and that nobody will ask for."""
+        self._place.decide(
+            lambda joined, now: joined.count(steps.FORGET_HANDS, {"before": now - _HANDS_KEPT})
+        )
+
     def wake_socket(self) -> int | None:
         return None
 
@@ -114,7 +136,7 @@ def _stuck(joined: Joined, now: int) -> dict[int, steps.Stuck]:
     """By lane."""
     found: dict[int, steps.Stuck] = {}
     for lane, seq, key in joined.execute(steps.STUCK, {"now": now}):
-        stuck = found.setdefault(_lane(lane), steps.Stuck([], []))
+        stuck = found.setdefault(lane_of(lane), steps.Stuck([], []))
         stuck.seqs.append(seq)
         if key is not None:
             stuck.keys.append(key)
@@ -129,10 +151,23 @@ def _due(joined: Joined, lane: int, now: int, most: int, stuck: steps.Stuck) -> 
     return [message_of(row[2:]) for row in rows]
 
 
+def _suspect(joined: Joined, lane: int, token: bytes) -> None:
+    """What was in that hand comes alone from now on; and if it was alone then, that was an attempt."""
+    for (text,) in joined.execute(steps.HAND, {"token": token}):
+        seqs = [int(seq) for seq in text.split(",")]
+        values = {
+            "lane": lane,
+            "attempts": 1 if len(seqs) == 1 else 0,
+            "retry_at": steps.AT_ONCE,
+            "error": _LEFT_BEHIND,
+        }
+        joined.count(steps.suspect(joined.dialect, seqs), values)
+
+
 def _settled(joined: Joined, now: int, settlement: Settlement) -> int:
     removed = 0
     places = [*settlement.sent, *(failure.message.place for failure in settlement.failed)]
-    owned = _owned(joined, sorted({_lane(lane) for lane, _ in places}), settlement.token)
+    owned = _owned(joined, sorted({lane_of(lane) for lane, _ in places}), settlement.token)
     if settlement.sent:
         seqs = sorted(seq for _, seq in settlement.sent)
         if settlement.keep:
@@ -141,23 +176,24 @@ def _settled(joined: Joined, now: int, settlement: Settlement) -> int:
         joined.count(steps.remove(_FAILING, seqs))
         joined.count(steps.remove(_DEAD, seqs))  # buried by another who did not know
     for failure in settlement.failed:
-        if _lane(failure.message.place[0]) in owned:
+        if lane_of(failure.message.place[0]) in owned:
             _failed(joined, failure, now, key_waits=settlement.key_waits)
-    counts = Counter(_lane(lane) for lane, _ in settlement.sent)
+    counts = Counter(lane_of(lane) for lane, _ in settlement.sent)
     for lane, number in sorted(counts.items()):
         joined.count(steps.COUNT_SENT, {"lane": lane, "number": number})
     joined.count(steps.GIVE_BACK, {"now": now, "token": settlement.token})
+    joined.count(steps.LET_GO, {"token": settlement.token})
     return removed
-
-
-def _lane(kept_in: int) -> int:
-    """Delayed messages are kept in the negative of their lane."""
-    return max(kept_in, -1 - kept_in)
 
 
 def _failed(joined: Joined, failure: Failure, now: int, *, key_waits: bool) -> None:
     seq = failure.message.place[1]
-    values = {"seq": seq, "retry_at": now + failure.delay, "error": failure.error}
+    values = {
+        "seq": seq,
+        "attempts": failure.attempts,
+        "retry_at": now + failure.delay,
+        "error": failure.error,
+    }
     joined.count(steps.FAIL[joined.dialect], values)
     if failure.buried:
         joined.count(steps.BURY, {"seq": seq, "now": now})

@@ -44,6 +44,9 @@ class ThreadedSource:
     async def purge(self, limit: int) -> int:
         return await self._run(self._source.purge, limit)
 
+    async def tidy(self) -> None:
+        await self._run(self._source.tidy)
+
     async def wake_socket(self) -> int | None:
         return self._source.wake_socket()
 

@@ -26,6 +26,12 @@ REMOVE_LOCKED = (
     "DELETE FROM dupeproof_inbox WHERE expires_at <= UTC_TIMESTAMP(3) ORDER BY expires_at LIMIT :most"
 )
 """The ones that were locked: none can be put before them, for new marks expire later."""
+FORGET_ATTEMPTS: dict[Dialect, str] = {
+    "postgresql": "DELETE FROM dupeproof_attempts WHERE begun_at < clock_timestamp() - interval '7 days'",
+    "sqlite": f"DELETE FROM dupeproof_attempts WHERE begun_at < {SQLITE_NOW} - 604800000",  # noqa: S608
+    "mysql": "DELETE FROM dupeproof_attempts WHERE begun_at < UTC_TIMESTAMP(3) - INTERVAL 7 DAY",
+}
+"""Of messages that never came again, as those that were put aside."""
 
 _INSERT = (
     "INSERT INTO dupeproof_lateness{alias} (consumer_group, bucket, messages, duplicates, late, longest)"

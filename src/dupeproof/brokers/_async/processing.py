@@ -1,5 +1,6 @@
 """From a chunk of deliveries to verdicts: check and work as one, in a transaction or under a claim."""
 
+import hashlib
 from asyncio import CancelledError
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -8,7 +9,18 @@ from msgspec.structs import replace
 
 from dupeproof.brokers._async.protocols import AsyncSource
 from dupeproof.brokers._async.runtime import is_ending, whole
-from dupeproof.brokers.base import UNGUARDED, Ack, Dead, Delivery, Handler, Lost, Retry, Verdict, layered
+from dupeproof.brokers.base import (
+    UNGUARDED,
+    Ack,
+    Dead,
+    Delivery,
+    Handler,
+    Lost,
+    Reject,
+    Retry,
+    Verdict,
+    layered,
+)
 from dupeproof.brokers.errors import Fenced
 from dupeproof.brokers.faults import ELSEWHERE, HOPELESS, not_now
 from dupeproof.brokers.ids import identify
@@ -26,6 +38,8 @@ _ENDED = (
     "A handler of %s has ended the transaction it was given. If that was a COMMIT, the %d messages after it in its batch are "
     "marked and will not be worked on; from now on each message has a transaction for itself"
 )
+_DIED = "its consumer ended before it was done, {} times in a row"
+_NOBODY = "nobody"
 
 
 class AsyncWork(Protocol):
@@ -33,9 +47,15 @@ class AsyncWork(Protocol):
 
     together: bool
     """Whether several messages may share a try."""
+    counts: bool
+    """Whether attempts are counted here, rather than by the broker."""
 
     async def check(self) -> None:
         """Look whether the set-up is right, before the first message."""
+        ...
+
+    async def begin(self, each: Delivery) -> int:
+        """Write down, before it is done, that a message is worked on; how often that was begun and not ended."""
         ...
 
     async def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
@@ -46,7 +66,7 @@ class AsyncWork(Protocol):
 class AsyncInTransaction:
     """Mark and effect of a chunk in one transaction, on a connection the handler is given."""
 
-    together = True
+    together = counts = True
 
     def __init__(self, inbox: AsyncInbox, handler: Handler, source: AsyncSource) -> None:
         self._inbox = inbox
@@ -56,6 +76,15 @@ class AsyncInTransaction:
     async def check(self) -> None:
         async with self._inbox.transaction() as connection:
             await self._inbox.window(connection)
+            await self._inbox.end_attempts(connection, [_NOBODY])  # whether the table is there
+
+    async def begin(self, each: Delivery) -> int:
+        try:
+            with Translated():
+                async with self._inbox.transaction() as connection:
+                    return await self._inbox.begin_attempt(connection, _identity(each))
+        except OSError as exc:
+            raise StoreUnavailable("the database cannot be reached") from exc
 
     async def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
         began = False
@@ -66,6 +95,9 @@ class AsyncInTransaction:
                     arrivals = await self._arrivals(connection, chunk)
                     verdicts = await self._all(connection, chunk, arrivals)
                     await self._inbox.confirm(connection, _marked(chunk, arrivals))
+                    await self._inbox.end_attempts(
+                        connection, [_identity(each) for each in chunk if each.begun]
+                    )
                     if self._source.features.position:
                         await self._source.record(connection, chunk)
         except OSError as exc:
@@ -112,17 +144,31 @@ def _marked(chunk: Sequence[Delivery], arrivals: Sequence[Arrival]) -> list[str]
     return [ident for ident in ids if ident is not None]
 
 
+def _identity(each: Delivery) -> str:
+    """What it is counted by. Of what has no id, all with the same content are one."""
+    message = each.message
+    if message.id is not None:
+        return message.id
+    return hashlib.sha256(
+        b"\0".join([message.topic.encode(), (message.key or "").encode(), message.body])
+    ).hexdigest()
+
+
 class AsyncUnderClaim:
-    """A leased claim around each handler, for effects outside the database."""
+    """A leased claim around each handler, for effects outside the database. Its store counts attempts."""
 
-    together = False
+    together = counts = False
 
-    def __init__(self, once: AsyncOnce, handler: Handler) -> None:
+    def __init__(self, once: AsyncOnce, handler: Handler, limit: int | None) -> None:
         self._once = once
         self._handler = handler
+        self._limit = limit
 
     async def check(self) -> None:
         await self._once.check()
+
+    async def begin(self, _: Delivery) -> int:
+        return 0
 
     async def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
         return [await self._one(each) for each in chunk]
@@ -133,6 +179,8 @@ class AsyncUnderClaim:
             await self._handler(message)
             return Ack()
         async with self._once.claim(message.id, fingerprint=message.body) as claim:
+            if claim.won and self._limit is not None and claim.attempt > self._limit:
+                raise Reject(_DIED.format(claim.attempt - 1))
             if claim.won:
                 await self._handler(message)
         return Ack(duplicate=not claim.won)
@@ -141,13 +189,16 @@ class AsyncUnderClaim:
 class AsyncUnguarded:
     """The handler and nothing else, for one that knows by itself what it has done."""
 
-    together = False
+    together = counts = False
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
 
     async def check(self) -> None:
         """There is nothing to be wrong."""
+
+    async def begin(self, _: Delivery) -> int:
+        return 0
 
     async def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
         for each in chunk:
@@ -176,7 +227,7 @@ class AsyncProcessor:
             self._work = AsyncUnguarded(handler)
         else:
             assert once is not None
-            self._work = AsyncUnderClaim(once, handler)
+            self._work = AsyncUnderClaim(once, handler, plan.max_attempts)
 
     async def check(self) -> None:
         """A wrong set-up is an error now; a database that is down may be up when the first message comes."""
@@ -191,7 +242,8 @@ class AsyncProcessor:
     async def process(self, chunk: Sequence[Delivery]) -> Outcome:
         verdicts: list[Verdict | None] = [self._refused(each) for each in chunk]
         good = [each for each, verdict in zip(chunk, verdicts, strict=True) if verdict is None]
-        if self._work.together and len(good) == len(chunk) > 1:
+        alone = self._work.counts and any(each.came_before and not each.buried for each in chunk)
+        if self._work.together and not alone and len(good) == len(chunk) > 1:
             try:
                 return Outcome(await self._work.do(chunk))
             except (Exception, CancelledError) as exc:  # nothing is done, and each is tried alone
@@ -203,6 +255,8 @@ class AsyncProcessor:
         for each, refused in zip(chunk, verdicts, strict=True):
             verdict = refused
             try:
+                if verdict is None and self._work.counts:
+                    verdict = await self._begun(each)
                 if verdict is None:
                     [verdict] = await self._work.do([each])
             except (Exception, CancelledError) as exc:  # a handler may raise anything
@@ -219,6 +273,15 @@ class AsyncProcessor:
                 return outcome  # those after it would record a position past it before it is put aside
         return outcome
 
+    async def _begun(self, each: Delivery) -> Verdict | None:
+        """Count an attempt at what may have ended a consumer. The first one, beside others, did not count."""
+        limit = self._plan.max_attempts
+        if limit is None or each.begun or each.buried or not each.came_before:
+            return None
+        begun = await self._work.begin(each)
+        each.begun = True
+        return Dead(_DIED.format(begun - 1)) if begun > max(1, limit - 1) else None
+
     def _refused(self, each: Delivery) -> Verdict | None:
         """What is not even tried."""
         if each.buried:
@@ -227,7 +290,7 @@ class AsyncProcessor:
         if fault is not None:
             return Dead(described(fault))
         limit = self._plan.max_attempts
-        if limit is not None and each.message.attempt > limit:
+        if not self._work.counts and limit is not None and each.message.attempt > limit:
             return Dead(
                 f"delivered {each.message.attempt} times, and its consumers ended before they were done"
             )

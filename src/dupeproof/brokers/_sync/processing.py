@@ -1,6 +1,7 @@
 # Written by tools/twins.py from src/dupeproof/brokers/_async/processing.py; change that file instead.
 """From a chunk of deliveries to verdicts: check and work as one, in a transaction or under a claim."""
 
+import hashlib
 from asyncio import CancelledError
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -9,7 +10,18 @@ from msgspec.structs import replace
 
 from dupeproof.brokers._sync.protocols import Source
 from dupeproof.brokers._sync.runtime import is_ending, whole
-from dupeproof.brokers.base import UNGUARDED, Ack, Dead, Delivery, Handler, Lost, Retry, Verdict, layered
+from dupeproof.brokers.base import (
+    UNGUARDED,
+    Ack,
+    Dead,
+    Delivery,
+    Handler,
+    Lost,
+    Reject,
+    Retry,
+    Verdict,
+    layered,
+)
 from dupeproof.brokers.errors import Fenced
 from dupeproof.brokers.faults import ELSEWHERE, HOPELESS, not_now
 from dupeproof.brokers.ids import identify
@@ -27,6 +39,8 @@ _ENDED = (
     "A handler of %s has ended the transaction it was given. If that was a COMMIT, the %d messages after it in its batch are "
     "marked and will not be worked on; from now on each message has a transaction for itself"
 )
+_DIED = "its consumer ended before it was done, {} times in a row"
+_NOBODY = "nobody"
 
 
 class Work(Protocol):
@@ -34,9 +48,15 @@ class Work(Protocol):
 
     together: bool
     """Whether several messages may share a try."""
+    counts: bool
+    """Whether attempts are counted here, rather than by the broker."""
 
     def check(self) -> None:
         """Look whether the set-up is right, before the first message."""
+        ...
+
+    def begin(self, each: Delivery) -> int:
+        """Write down, before it is done, that a message is worked on; how often that was begun and not ended."""
         ...
 
     def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
@@ -47,7 +67,7 @@ class Work(Protocol):
 class InTransaction:
     """Mark and effect of a chunk in one transaction, on a connection the handler is given."""
 
-    together = True
+    together = counts = True
 
     def __init__(self, inbox: Inbox, handler: Handler, source: Source) -> None:
         self._inbox = inbox
@@ -57,6 +77,15 @@ class InTransaction:
     def check(self) -> None:
         with self._inbox.transaction() as connection:
             self._inbox.window(connection)
+            self._inbox.end_attempts(connection, [_NOBODY])  # whether the table is there
+
+    def begin(self, each: Delivery) -> int:
+        try:
+            with Translated():
+                with self._inbox.transaction() as connection:
+                    return self._inbox.begin_attempt(connection, _identity(each))
+        except OSError as exc:
+            raise StoreUnavailable("the database cannot be reached") from exc
 
     def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
         began = False
@@ -67,6 +96,7 @@ class InTransaction:
                     arrivals = self._arrivals(connection, chunk)
                     verdicts = self._all(connection, chunk, arrivals)
                     self._inbox.confirm(connection, _marked(chunk, arrivals))
+                    self._inbox.end_attempts(connection, [_identity(each) for each in chunk if each.begun])
                     if self._source.features.position:
                         self._source.record(connection, chunk)
         except OSError as exc:
@@ -111,17 +141,31 @@ def _marked(chunk: Sequence[Delivery], arrivals: Sequence[Arrival]) -> list[str]
     return [ident for ident in ids if ident is not None]
 
 
+def _identity(each: Delivery) -> str:
+    """What it is counted by. Of what has no id, all with the same content are one."""
+    message = each.message
+    if message.id is not None:
+        return message.id
+    return hashlib.sha256(
+        b"\0".join([message.topic.encode(), (message.key or "").encode(), message.body])
+    ).hexdigest()
+
+
 class UnderClaim:
-    """A leased claim around each handler, for effects outside the database."""
+    """A leased claim around each handler, for effects outside the database. Its store counts attempts."""
 
-    together = False
+    together = counts = False
 
-    def __init__(self, once: Once, handler: Handler) -> None:
+    def __init__(self, once: Once, handler: Handler, limit: int | None) -> None:
         self._once = once
         self._handler = handler
+        self._limit = limit
 
     def check(self) -> None:
         self._once.check()
+
+    def begin(self, _: Delivery) -> int:
+        return 0
 
     def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
         return [self._one(each) for each in chunk]
@@ -132,6 +176,8 @@ class UnderClaim:
             self._handler(message)
             return Ack()
         with self._once.claim(message.id, fingerprint=message.body) as claim:
+            if claim.won and self._limit is not None and claim.attempt > self._limit:
+                raise Reject(_DIED.format(claim.attempt - 1))
             if claim.won:
                 self._handler(message)
         return Ack(duplicate=not claim.won)
@@ -140,13 +186,16 @@ class UnderClaim:
 class Unguarded:
     """The handler and nothing else, for one that knows by itself what it has done."""
 
-    together = False
+    together = counts = False
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
 
     def check(self) -> None:
         """There is nothing to be wrong."""
+
+    def begin(self, _: Delivery) -> int:
+        return 0
 
     def do(self, chunk: Sequence[Delivery]) -> list[Verdict]:
         for each in chunk:
@@ -175,7 +224,7 @@ class Processor:
             self._work = Unguarded(handler)
         else:
             assert once is not None
-            self._work = UnderClaim(once, handler)
+            self._work = UnderClaim(once, handler, plan.max_attempts)
 
     def check(self) -> None:
         """A wrong set-up is an error now; a database that is down may be up when the first message comes."""
@@ -190,7 +239,8 @@ class Processor:
     def process(self, chunk: Sequence[Delivery]) -> Outcome:
         verdicts: list[Verdict | None] = [self._refused(each) for each in chunk]
         good = [each for each, verdict in zip(chunk, verdicts, strict=True) if verdict is None]
-        if self._work.together and len(good) == len(chunk) > 1:
+        alone = self._work.counts and any(each.came_before and not each.buried for each in chunk)
+        if self._work.together and not alone and len(good) == len(chunk) > 1:
             try:
                 return Outcome(self._work.do(chunk))
             except (Exception, CancelledError) as exc:  # nothing is done, and each is tried alone
@@ -202,6 +252,8 @@ class Processor:
         for each, refused in zip(chunk, verdicts, strict=True):
             verdict = refused
             try:
+                if verdict is None and self._work.counts:
+                    verdict = self._begun(each)
                 if verdict is None:
                     [verdict] = self._work.do([each])
             except (Exception, CancelledError) as exc:  # a handler may raise anything
@@ -218,6 +270,15 @@ class Processor:
                 return outcome  # those after it would record a position past it before it is put aside
         return outcome
 
+    def _begun(self, each: Delivery) -> Verdict | None:
+        """Count an attempt at what may have ended a consumer. The first one, beside others, did not count."""
+        limit = self._plan.max_attempts
+        if limit is None or each.begun or each.buried or not each.came_before:
+            return None
+        begun = self._work.begin(each)
+        each.begun = True
+        return Dead(_DIED.format(begun - 1)) if begun > max(1, limit - 1) else None
+
     def _refused(self, each: Delivery) -> Verdict | None:
         """What is not even tried."""
         if each.buried:
@@ -226,7 +287,7 @@ class Processor:
         if fault is not None:
             return Dead(described(fault))
         limit = self._plan.max_attempts
-        if limit is not None and each.message.attempt > limit:
+        if not self._work.counts and limit is not None and each.message.attempt > limit:
             return Dead(
                 f"delivered {each.message.attempt} times, and its consumers ended before they were done"
             )

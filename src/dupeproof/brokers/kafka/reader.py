@@ -11,6 +11,7 @@ from dupeproof.brokers.base import Ack, Dead, Delivery, Settled
 from dupeproof.brokers.errors import BrokerUnavailable
 from dupeproof.brokers.faults import not_now
 from dupeproof.brokers.kafka import wire
+from dupeproof.brokers.kafka._async.positions import NEW
 from dupeproof.brokers.kafka.driver import (
     CONNECT_SECONDS,
     LOGGER,
@@ -54,12 +55,17 @@ class Reader:
         self._producer: Any = None
         self._arrived: deque[Any] = deque()
         self._owned: dict[int, str] = {}
+        self._begun_to: dict[int, int | None] = {}
+        """Partitions that somebody had before us, and below which offset it may have begun messages; None before the first."""
+        self._in_work = 0
         self._ends: dict[int, int] = {}
         self._paused = False
         self._fault: Any = None
         self._untaken: Exception | None = None
 
-    def open(self) -> None:
+    def open(self, most: int) -> None:
+        """`most` of a partition are worked on at a time: that many may have been begun by who had it before."""
+        self._in_work = most
         self._fault = self._untaken = None
         if self._create:
             create_topic(self._connection, self.topic)
@@ -100,6 +106,9 @@ class Reader:
         for each in partitions:
             self._owned[each.partition] = owner
             self._ends.pop(each.partition, None)
+            self._begun_to.pop(each.partition, None)
+            if starts.get(each.partition, NEW) != NEW:
+                self._begun_to[each.partition] = None
             if starts.get(each.partition, -1) >= 0:
                 each.offset = starts[each.partition]
         consumer.incremental_assign(partitions)
@@ -147,10 +156,20 @@ class Reader:
             ) from self._untaken
         taken = [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
         return [
-            wire.received(message, self._owned[message.partition()])
+            wire.received(message, self._owned[message.partition()], redelivered=self._may_be_begun(message))
             for message in taken
             if message.partition() in self._owned
         ]
+
+    def _may_be_begun(self, message: Any) -> bool:
+        """Whether it is one of the first since the partition is ours, with which its former owner may have died."""
+        partition, offset = message.partition(), message.offset()
+        if partition not in self._begun_to:
+            return False
+        end = self._begun_to[partition]
+        if end is None:
+            end = self._begun_to[partition] = offset + self._in_work
+        return bool(offset < end)
 
     def _fetch(self, most: int, seconds: float) -> None:
         """Always asks the library, which counts us as alive by that. What nobody wants yet is kept, up to a limit."""

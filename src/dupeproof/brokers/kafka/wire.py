@@ -38,7 +38,7 @@ def _record(ident: str | None, body: bytes, key: str | None, kind: str, headers:
     return {"value": body, "key": None if key is None else key.encode(), "headers": pairs}
 
 
-def received(message: Any, owner: str) -> Delivery:
+def received(message: Any, owner: str, *, redelivered: bool = False) -> Delivery:
     key = message.key()
     partition, offset = message.partition(), message.offset()
     pairs: list[tuple[str, bytes | None]] = message.headers() or []
@@ -50,6 +50,7 @@ def received(message: Any, owner: str) -> Delivery:
         headers={name: _text(value) for name, value in pairs if name not in (ID, TYPE)},
         topic=message.topic(),
         key=None if key is None else _text(key),
+        redelivered=redelivered,
     )
 
 

@@ -24,6 +24,7 @@ from dupeproof.stores._async.purging import purge_inbox
 from dupeproof.stores._async.tables import create_tables
 
 _TRANSLATED = Translated(table_missing("dupeproof_inbox", "inbox"))
+_ATTEMPTS = Translated(table_missing("dupeproof_attempts", "inbox"))
 
 
 class AsyncInbox:
@@ -136,6 +137,30 @@ class AsyncInbox:
             raise ConfigError(
                 "the transaction was rolled back while the message was worked on; leave its end to whoever began it"
             )
+
+    async def begin_attempt(self, connection: Any, message_id: Key) -> int:
+        """Count an attempt at a message, and say how many were begun and not ended. Commit before the work begins.
+
+        For consumers, so that a message that kills them each time can be put aside where the broker does not count. A row
+        is written; so only for messages that came before.
+        """
+        with _ATTEMPTS:
+            joined = await join_async(connection)
+            joined.check_transaction()
+            values = {"key0": _parameter(joined, self._digest(check_key(message_id)))}
+            rows = await joined.execute(statements.BEGIN[joined.dialect], values)
+            if joined.dialect == "mysql":
+                rows = await joined.execute(statements.BEGUN, values)
+        return int(rows[0][0])
+
+    async def end_attempts(self, connection: Any, message_ids: Iterable[Key]) -> None:
+        """The work is done, in this transaction."""
+        digests = sorted({self._digest(text) for text in check_keys(message_ids)})
+        with _ATTEMPTS:
+            joined = await join_async(connection)
+            if digests:
+                values = {f"key{n}": _parameter(joined, digest) for n, digest in enumerate(digests)}
+                await joined.count(statements.end(joined.dialect, len(digests)), values)
 
     async def insert_once(
         self, connection: Any, table: str, values: Mapping[str, Any], *, key: str | Sequence[str]

@@ -1,13 +1,14 @@
 """The outbox in PostgreSQL: decisions in versioned functions of the database, wake-ups by NOTIFY."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import psycopg
 
 from dupeproof.core.events import logger
 from dupeproof.outbox.adding import CHANNEL
-from dupeproof.outbox.messages import Message, message_of
+from dupeproof.outbox.messages import Message, lane_of, message_of
 from dupeproof.outbox.reports import DeadMessage, OutboxStatus, Settlement
 from dupeproof.stores.postgres._async.connection import AsyncBounded
 from dupeproof.stores.postgres._async.pool import connected
@@ -30,10 +31,15 @@ class AsyncPostgresSource(AsyncPostgresStore):
         # Sorted, so that two who were both at work on a lane do not wait for each other in a circle.
         sent = sorted(settlement.sent)
         failed = settlement.failed
+        counts: Counter[int] = Counter()
+        for lane, number in Counter(lane for lane, _ in sent).items():
+            counts[lane_of(lane)] += number
         [(removed,)] = await self._run(
             "outbox_settle",
             [
                 settlement.token,
+                settlement.lanes,
+                [counts[lane] for lane in settlement.lanes],
                 [lane for lane, _ in sent],
                 [seq for _, seq in sent],
                 settlement.keep,
@@ -41,6 +47,7 @@ class AsyncPostgresSource(AsyncPostgresStore):
                 [each.message.place[1] for each in failed],
                 [each.error for each in failed],
                 [each.delay for each in failed],
+                [each.attempts for each in failed],
                 [each.buried for each in failed],
                 settlement.key_waits,
             ],
@@ -55,14 +62,18 @@ class AsyncPostgresSource(AsyncPostgresStore):
         return [DeadMessage(*row) for row in await self._run("outbox_dead", [limit])]
 
     async def retry(self, ids: Sequence[str] | None) -> list[str]:
-        return await self._moved("outbox_retry", ids)
+        return await self._revived(ids, back=True)
 
     async def drop(self, ids: Sequence[str] | None) -> list[str]:
-        return await self._moved("outbox_drop", ids)
+        return await self._revived(ids, back=False)
 
-    async def _moved(self, name: str, ids: Sequence[str] | None) -> list[str]:
-        wanted = None if ids is None else list(ids)
-        return [row[0] for row in await self._run(name, [wanted, wanted])]
+    async def _revived(self, ids: Sequence[str] | None, *, back: bool) -> list[str]:
+        return [
+            row[0] for row in await self._run("outbox_revive", [None if ids is None else list(ids), back])
+        ]
+
+    async def tidy(self) -> None:
+        await self._run("outbox_tidy")
 
     async def purge(self, limit: int) -> int:
         [(gone,)] = await self._run("outbox_purge", [limit])

@@ -2,13 +2,14 @@
 """The outbox in PostgreSQL: decisions in versioned functions of the database, wake-ups by NOTIFY."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import psycopg
 
 from dupeproof.core.events import logger
 from dupeproof.outbox.adding import CHANNEL
-from dupeproof.outbox.messages import Message, message_of
+from dupeproof.outbox.messages import Message, lane_of, message_of
 from dupeproof.outbox.reports import DeadMessage, OutboxStatus, Settlement
 from dupeproof.stores.postgres._sync.connection import Bounded
 from dupeproof.stores.postgres._sync.pool import connected
@@ -31,10 +32,15 @@ class PostgresSource(PostgresStore):
         # Sorted, so that two who were both at work on a lane do not wait for each other in a circle.
         sent = sorted(settlement.sent)
         failed = settlement.failed
+        counts: Counter[int] = Counter()
+        for lane, number in Counter(lane for lane, _ in sent).items():
+            counts[lane_of(lane)] += number
         [(removed,)] = self._run(
             "outbox_settle",
             [
                 settlement.token,
+                settlement.lanes,
+                [counts[lane] for lane in settlement.lanes],
                 [lane for lane, _ in sent],
                 [seq for _, seq in sent],
                 settlement.keep,
@@ -42,6 +48,7 @@ class PostgresSource(PostgresStore):
                 [each.message.place[1] for each in failed],
                 [each.error for each in failed],
                 [each.delay for each in failed],
+                [each.attempts for each in failed],
                 [each.buried for each in failed],
                 settlement.key_waits,
             ],
@@ -56,14 +63,16 @@ class PostgresSource(PostgresStore):
         return [DeadMessage(*row) for row in self._run("outbox_dead", [limit])]
 
     def retry(self, ids: Sequence[str] | None) -> list[str]:
-        return self._moved("outbox_retry", ids)
+        return self._revived(ids, back=True)
 
     def drop(self, ids: Sequence[str] | None) -> list[str]:
-        return self._moved("outbox_drop", ids)
+        return self._revived(ids, back=False)
 
-    def _moved(self, name: str, ids: Sequence[str] | None) -> list[str]:
-        wanted = None if ids is None else list(ids)
-        return [row[0] for row in self._run(name, [wanted, wanted])]
+    def _revived(self, ids: Sequence[str] | None, *, back: bool) -> list[str]:
+        return [row[0] for row in self._run("outbox_revive", [None if ids is None else list(ids), back])]
+
+    def tidy(self) -> None:
+        self._run("outbox_tidy")
 
     def purge(self, limit: int) -> int:
         [(gone,)] = self._run("outbox_purge", [limit])

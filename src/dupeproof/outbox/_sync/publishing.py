@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from dupeproof.core.callables import is_async
-from dupeproof.errors import ConfigError
+from dupeproof.errors import BrokerUnavailable, ConfigError, DupeproofError
 from dupeproof.outbox._sync.runtime import IS_ASYNC, OTHER_KIND, OTHER_RELAY, call
-from dupeproof.outbox.failures import HeldBack, publisher_down
+from dupeproof.outbox.failures import HeldBack, PublisherDown, is_connection_error
 from dupeproof.outbox.messages import Message
 
-Results = list[BaseException | None]
-"""For each message None, which means that it is safe with the broker, or why not."""
+Result = BaseException | None
+"""None, which means that the message is safe with the broker, or why not."""
+Results = list[Result]
 TimeIsUp = Callable[[], bool]
+_TRIES_WHEN_DOWN = 3
+"""So many messages in a row, each of another key, that fail as if nobody could be reached; then the rest is not tried."""
 
 
 @runtime_checkable
@@ -21,8 +24,9 @@ class Publisher(Protocol):
     def publish(self, messages: Sequence[Message]) -> Results:
         """Publish in this order, wait for the broker's confirmation, and say for each message what became of it.
 
-        After a message that failed no other with its key may be sent: answer `HeldBack()` for those. Raising means that
-        nothing can be published for now; then no message is blamed, and all that has no result is sent again.
+        After a message that failed no other with its key may be sent: answer `HeldBack()` for those. Raise
+        `BrokerUnavailable` when nothing can be published for now; then no message is blamed, and all are sent again.
+        After any other error the messages are handed over one by one, to find the one that causes it.
         """
         ...
 
@@ -33,31 +37,49 @@ Function = Callable[[Message], object]
 class Calling:
     """A function as a publisher. It returns when the message is safe, and raises when it is not.
 
-    An OSError, such as a refused connection or a timeout, says that the way is closed: no message is blamed for it.
+    `BrokerUnavailable` says that nothing can be published; a connection that is refused, lost or times out says so too.
+    All other errors count against their message.
     """
 
     def __init__(self, function: Function) -> None:
         self._function = function
 
     def publish_until(self, messages: Sequence[Message], time_is_up: TimeIsUp) -> Results:
-        results: Results = []
-        stuck: set[str] = set()
-        down = False
-        for message in messages:
-            if down or message.key in stuck or time_is_up():
-                results.append(HeldBack())
-                continue
-            try:
-                call(self._function, message)
-                results.append(None)
-            except OSError as exc:
-                down = True
-                results.append(publisher_down(exc))
-            except Exception as exc:  # noqa: BLE001 - whatever the function raises is what is wrong with the message
-                results.append(exc)
-                if message.key is not None:
-                    stuck.add(message.key)
-        return results
+        return _one_by_one(self._send, messages, time_is_up, is_connection_error)
+
+    def _send(self, message: Message) -> Result:
+        call(self._function, message)
+        return None
+
+
+def _one_by_one(
+    send: Callable[[Message], Result],
+    messages: Sequence[Message],
+    time_is_up: TimeIsUp,
+    is_outage: Callable[[Exception], bool],
+) -> Results:
+    """What `send` answers or raises for each, in order per key; the rest is not tried when nobody can be reached."""
+    results: Results = []
+    stuck: set[str] = set()
+    in_a_row = 0
+    for message in messages:
+        if in_a_row >= _TRIES_WHEN_DOWN or message.key in stuck or time_is_up():
+            results.append(HeldBack())
+            continue
+        result: Result
+        try:
+            result = send(message)
+        except BrokerUnavailable as exc:
+            result, in_a_row = PublisherDown(exc, tried=True), _TRIES_WHEN_DOWN
+        except Exception as exc:  # noqa: BLE001 - whatever it raises is what is wrong, with the message or with the way
+            result = PublisherDown(exc, tried=True) if is_outage(exc) else exc
+            in_a_row += isinstance(result, PublisherDown)
+        if result is None:
+            in_a_row = 0
+        elif message.key is not None:
+            stuck.add(message.key)
+        results.append(result)
+    return results
 
 
 class Batching:
@@ -69,6 +91,18 @@ class Batching:
     def publish_until(self, messages: Sequence[Message], time_is_up: TimeIsUp) -> Results:
         if time_is_up():
             return [HeldBack() for _ in messages]
+        try:
+            return self._all(messages)
+        except Exception as exc:
+            if len(messages) == 1 or isinstance(exc, DupeproofError) or is_connection_error(exc):
+                raise
+        return _one_by_one(self._one, messages, time_is_up, lambda _: True)
+
+    def _one(self, message: Message) -> Result:
+        [result] = self._all([message])
+        return result
+
+    def _all(self, messages: Sequence[Message]) -> Results:
         results = list(self._publisher.publish(messages))
         if len(results) != len(messages):
             raise ConfigError(
@@ -81,7 +115,10 @@ class Batching:
                     f"{type(self._publisher).__qualname__}.publish must answer None for a message that is safe, or its "
                     f"error; it answered a {type(result).__qualname__}"
                 )
-        return results
+        return [
+            PublisherDown(result, tried=True) if isinstance(result, BrokerUnavailable) else result
+            for result in results
+        ]
 
 
 def publisher_of(given: Any) -> Calling | Batching:

@@ -12,6 +12,7 @@ async def purge_inbox(joined: AsyncJoined, limit: int) -> int:
     rows = await joined.execute(purging.REMOVE[joined.dialect], {"most": limit})
     if joined.dialect == "mysql":
         await joined.execute(purging.REMOVE_LOCKED, {"most": len(rows)})
+    await joined.execute(purging.FORGET_ATTEMPTS[joined.dialect])
     tallies = merged(Tally.of(row) for row in rows if row[0] is not None)
     for tally in tallies:  # in order, so that two purges cannot wait for each other in a circle
         await joined.execute(purging.ADD[joined.dialect], asdict(tally))

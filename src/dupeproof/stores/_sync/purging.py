@@ -13,6 +13,7 @@ def purge_inbox(joined: Joined, limit: int) -> int:
     rows = joined.execute(purging.REMOVE[joined.dialect], {"most": limit})
     if joined.dialect == "mysql":
         joined.execute(purging.REMOVE_LOCKED, {"most": len(rows)})
+    joined.execute(purging.FORGET_ATTEMPTS[joined.dialect])
     tallies = merged(Tally.of(row) for row in rows if row[0] is not None)
     for tally in tallies:  # in order, so that two purges cannot wait for each other in a circle
         joined.execute(purging.ADD[joined.dialect], asdict(tally))

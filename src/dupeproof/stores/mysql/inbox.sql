@@ -28,6 +28,12 @@ CREATE TABLE IF NOT EXISTS dupeproof_windows (
     milliseconds   BIGINT NOT NULL
 ) ENGINE = InnoDB;
 
+CREATE TABLE IF NOT EXISTS dupeproof_attempts (
+    `key`    BINARY(16)  NOT NULL PRIMARY KEY,
+    attempts INT         NOT NULL,
+    begun_at DATETIME(3) NOT NULL
+) ENGINE = InnoDB;
+
 CREATE TABLE IF NOT EXISTS dupeproof_offsets (
     consumer_group VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     topic          VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

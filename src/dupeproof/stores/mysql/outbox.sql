@@ -22,6 +22,12 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_lanes (
     taken_over  BIGINT      NOT NULL DEFAULT 0
 ) ENGINE = InnoDB;
 
+CREATE TABLE IF NOT EXISTS dupeproof_outbox_hands (
+    token    BINARY(8)  NOT NULL PRIMARY KEY,
+    seqs     MEDIUMTEXT CHARACTER SET ascii NOT NULL,
+    taken_at BIGINT     NOT NULL
+) ENGINE = InnoDB;
+
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_failing (
     seq      BIGINT        NOT NULL PRIMARY KEY,
     lane     SMALLINT      NOT NULL,

@@ -143,11 +143,12 @@ SELECT current_setting('server_version'), current_setting('synchronous_commit'),
        AND has_table_privilege('dupeproof_marks', 'INSERT') AND has_table_privilege('dupeproof_marks', 'DELETE')
 
 -- name: outbox_take
-SELECT * FROM dupeproof_outbox_take_v1(%s, %s, %s, %s)
+SELECT * FROM dupeproof_outbox_take_v2(%s, %s, %s, %s)
 
 -- name: outbox_settle
-SELECT dupeproof_outbox_settle_v1(
-    %s, %s::smallint[], %s::bigint[], %s, %s::smallint[], %s::bigint[], %s::text[], %s::bigint[], %s::boolean[], %s)
+SELECT dupeproof_outbox_settle_v2(
+    %s, %s::smallint[], %s::integer[], %s::smallint[], %s::bigint[], %s, %s::smallint[], %s::bigint[], %s::text[], %s::bigint[],
+    %s::integer[], %s::boolean[], %s)
 
 -- name: outbox_status
 SELECT waiting.backlog, waiting.delayed, waiting.oldest, failing.count, dead.count, kept.count, lanes.*
@@ -160,24 +161,18 @@ FROM (SELECT count(*) FILTER (WHERE not_before IS NULL OR not_before <= clock_ti
      (SELECT count(*) FROM dupeproof_outbox_dead) AS dead,
      (SELECT count(*) FROM dupeproof_outbox_sent) AS kept,
      (SELECT count(DISTINCT token) FILTER (WHERE lease_until > clock_timestamp()),
-             coalesce(sum(sent), 0)::bigint, coalesce(sum(taken_over), 0)::bigint FROM dupeproof_outbox_lanes) AS lanes
+             coalesce(sum(sent), 0)::bigint, coalesce(sum(taken_over), 0)::bigint
+      FROM dupeproof_outbox_newest_v1(ARRAY(SELECT generate_series(0, 63)::smallint))) AS lanes
 
 -- name: outbox_dead
 SELECT id, aggregatetype, aggregateid, type, attempts, error, extract(epoch FROM clock_timestamp() - died_at)::double precision
 FROM dupeproof_outbox_dead ORDER BY seq LIMIT %s
 
--- Back to its old place, so ahead of all that waited for it.
--- name: outbox_retry
-WITH gone AS (DELETE FROM dupeproof_outbox_dead WHERE %s::text[] IS NULL OR id = ANY (%s::text[]) RETURNING *),
-     free AS (DELETE FROM dupeproof_outbox_failing AS f USING gone WHERE f.lane = gone.lane AND f.seq = gone.seq),
-     back AS (INSERT INTO dupeproof_outbox
-              SELECT lane, seq, created_at, not_before, id, aggregatetype, aggregateid, type, payload, headers FROM gone)
-SELECT id FROM gone
+-- name: outbox_revive
+SELECT dupeproof_outbox_revive_v1(%s::text[], %s)
 
--- name: outbox_drop
-WITH gone AS (DELETE FROM dupeproof_outbox_dead WHERE %s::text[] IS NULL OR id = ANY (%s::text[]) RETURNING *),
-     free AS (DELETE FROM dupeproof_outbox_failing AS f USING gone WHERE f.lane = gone.lane AND f.seq = gone.seq)
-SELECT id FROM gone
+-- name: outbox_tidy
+SELECT dupeproof_outbox_tidy_v1()
 
 -- name: outbox_purge
 WITH old AS (SELECT ctid FROM dupeproof_outbox_sent WHERE purge_from <= (SELECT clock_timestamp())

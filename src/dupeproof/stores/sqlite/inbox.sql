@@ -27,6 +27,12 @@ CREATE TABLE IF NOT EXISTS dupeproof_windows (
     milliseconds   INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+CREATE TABLE IF NOT EXISTS dupeproof_attempts (
+    key      BLOB    NOT NULL PRIMARY KEY,
+    attempts INTEGER NOT NULL,
+    begun_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS dupeproof_offsets (
     consumer_group TEXT    NOT NULL,
     topic          TEXT    NOT NULL,

@@ -24,6 +24,12 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_lanes (
     taken_over  INTEGER NOT NULL DEFAULT 0
 );
 
+CREATE TABLE IF NOT EXISTS dupeproof_outbox_hands (
+    token    BLOB    NOT NULL PRIMARY KEY,
+    seqs     TEXT    NOT NULL,
+    taken_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_failing (
     seq      INTEGER PRIMARY KEY,
     lane     INTEGER NOT NULL,

@@ -38,9 +38,9 @@ class AsyncKafkaSource:
             self._thread = ThreadPoolExecutor(1, "dupeproof-kafka")
         return await self._loop.run_in_executor(self._thread, call, *args)
 
-    async def open(self, most: int) -> None:  # noqa: ARG002 - the library has limits of its own
+    async def open(self, most: int) -> None:
         self._loop = asyncio.get_running_loop()
-        await self._there(self._reader.open)
+        await self._there(self._reader.open, most)
 
     async def poll(self, most: int, seconds: float) -> list[Delivery]:
         return await self._there(self._reader.poll, most, seconds)

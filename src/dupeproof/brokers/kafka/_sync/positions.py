@@ -12,6 +12,8 @@ from dupeproof.sql.statements import Dialect
 
 UNKNOWN = -1
 """Nothing is written down yet: Kafka's own record of the group counts."""
+NEW = -2
+"""The same, and nobody of the group ever had the partition."""
 _TRANSLATED = Translated(table_missing("dupeproof_offsets", "inbox"))
 _OF = "consumer_group = :group AND topic = :topic AND partition_id = :partition"
 _INSERT = (
@@ -47,8 +49,10 @@ class Positions:
                 joined = join(connection)
                 for partition in sorted(partitions):
                     values = {**self._row(partition), "unknown": UNKNOWN, "owner": owner}
+                    was_there = joined.execute(_READ, self._row(partition))
                     joined.execute(_TAKE[joined.dialect], values)
-                    [(found[partition],)] = joined.execute(_READ, self._row(partition))
+                    [(offset,)] = joined.execute(_READ, self._row(partition))
+                    found[partition] = offset if was_there else NEW
         return found
 
     def record(self, connection: Any, ends: Mapping[int, tuple[int, str]]) -> None:

@@ -23,8 +23,8 @@ class KafkaSource:
         take = None if self._positions is None else self._positions.take
         self._reader = Reader(servers, topic, group, create=create, config=config, take=take)
 
-    def open(self, most: int) -> None:  # noqa: ARG002 - the library has limits of its own
-        self._reader.open()
+    def open(self, most: int) -> None:
+        self._reader.open(most)
 
     def poll(self, most: int, seconds: float) -> list[Delivery]:
         return self._reader.poll(most, seconds)
