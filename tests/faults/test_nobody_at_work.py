@@ -13,6 +13,7 @@ from starlette.routing import Route
 from dupeproof import AsyncOnce, Once, StoreUnavailable
 from dupeproof.http import SHARED, IdempotencyMiddleware
 from support.flavors import both_flavors, open_once
+from support.proxy import Proxy
 from support.workers import wait_for
 
 SLOW_SCRIPT = """
@@ -182,3 +183,63 @@ async def test_a_client_told_to_send_again_is_served_when_the_store_is_back(own_
         for client in (two, two, one):
             answer = await client.post("/pay", headers={"Idempotency-Key": "key"})
             assert (answer.status_code, answer.text) == (200, "done")
+
+
+FAULTS = ["frozen", "cut off", "restarted"]
+
+
+@both_flavors
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.server(name)) for name in ("redis", "postgres")]
+)
+def test_under_load_a_fault_leaves_no_key_that_nobody_works_on_and_forgets_no_work(
+    request, name, fault, flavor
+):
+    server = request.getfixturevalue(f"own_{name}")(**({"appendonly": True} if name == "redis" else {}))
+    done, refused, stop = [], [], threading.Event()
+
+    def caller(once, me):
+        number = 0
+        while not stop.is_set():
+            number += 1
+            key = f"{me}-{number}"
+            try:
+                done.append(once.run(key, str, key))
+            except StoreUnavailable:
+                refused.append(key)
+
+    def wait_for_more(among, count=20):
+        already = len(among)
+        wait_for(lambda: len(among) >= already + count, what=f"{count} more calls")
+
+    with (
+        contextlib.closing(Proxy(server.url)) as proxy,
+        open_once(flavor, f"{proxy.url}?timeout=500ms", on_abandoned="hold", lease="60s") as once,
+    ):
+        once.run("warm", int)
+        threads = [threading.Thread(target=caller, args=(once, me)) for me in range(6)]
+        for thread in threads:
+            thread.start()
+        wait_for_more(done)
+        if fault == "frozen":
+            with frozen(server):
+                time.sleep(1.2)  # longer than a call waits
+        elif fault == "cut off":
+            proxy.forget()
+        else:
+            server.kill()
+            server.start()
+        wait_for_more(done, 100)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        with Once(server.url, on_abandoned="hold") as other:
+            wait_for(lambda: not _open(other), what="every claim to be done or handed back")
+            assert all(other.attempt(key, str, key).replayed for key in done)
+            assert all(other.attempt(key, str, key).value for key in refused)
+
+
+def _open(once):
+    records = once.stats().records
+    return records.get("running", 0) + records.get("held", 0) + records.get("abandoned", 0)
