@@ -2,10 +2,12 @@
 
 import asyncio
 import socket
+import threading
+import time
 
 import pytest
 
-from dupeproof import AsyncOnce, Busy, Held, Once
+from dupeproof import AsyncOnce, Busy, Held, Once, StoreUnavailable
 from support.stores import EVERY, on
 from support.workers import wait_for
 
@@ -145,3 +147,41 @@ async def test_a_call_cancelled_while_it_connects_leaves_no_connection_behind(sc
                 continue  # the rest of the greeting; without the end of the line this runs into the time limit
             assert kept.tb, "closed although the error, and with it every frame, is still there"
         await once.close()
+
+
+@pytest.mark.server("redis")
+@pytest.mark.parametrize("on_store_down", ["raise", "run"])
+async def test_a_call_cancelled_while_it_insists_on_recording_ends_as_cancelled(own_redis, on_store_down):
+    server = own_redis()
+    lease = 2.0
+    once = AsyncOnce(f"{server.url}?timeout=200ms", lease=lease, on_store_down=on_store_down)
+    away = asyncio.Event()
+
+    async def work():
+        server.pause()
+        away.set()
+
+    task = asyncio.create_task(once.run("key", work))
+    try:
+        await away.wait()
+        await asyncio.sleep(lease / 2)
+        task.cancel()
+        cancelled = time.monotonic()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() < cancelled + lease, "the rest of the lease, and not another one"
+    finally:
+        server.resume()
+    await once.close()
+
+
+def test_a_store_that_is_down_is_said_to_be_so_where_no_thread_can_be_started():
+    once = Once("redis://127.0.0.1:1/0")
+    before = threading.stack_size(1 << 46)  # more than any machine has, so that starting a thread fails
+    try:
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable):
+                once.run("key", int)
+        once.close()
+    finally:
+        threading.stack_size(before)

@@ -46,8 +46,21 @@ async def test_a_guard_closed_while_it_connects_leaves_no_connection_open(scheme
             assert await asyncio.to_thread(half_open.recv, 65536)  # the password, which nobody answers
             await once.close()
             task.cancel()
-            with pytest.raises(asyncio.CancelledError):
+            with pytest.raises((asyncio.CancelledError, StoreUnavailable)):
                 await task
             while await asyncio.to_thread(half_open.recv, 65536):
                 continue
     gc.collect()  # a socket nobody closed would warn here
+
+
+async def test_a_guard_closed_while_it_connects_does_not_cancel_those_who_wait():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        once = AsyncOnce(f"redis://:password@127.0.0.1:{listener.getsockname()[1]}/0?timeout=20s")
+        tasks = [asyncio.create_task(once.run(f"key-{number}", value)) for number in range(3)]
+        half_open, _ = await asyncio.to_thread(listener.accept)
+        with half_open:
+            assert await asyncio.to_thread(half_open.recv, 65536)  # the password, which nobody answers
+            await once.close()
+            answers = await asyncio.gather(*tasks, return_exceptions=True)
+        await once.close()
+    assert {type(answer) for answer in answers} == {StoreUnavailable}

@@ -76,8 +76,11 @@ class AsyncEngine:
 
     async def release(self, changes: list[Release]) -> list[bool]:
         """False for those that were no longer ours, as far as the store can tell now."""
+        return await insisting(self._release, changes)
+
+    async def _release(self, changes: list[Release]) -> list[bool]:
         try:
-            return await insisting(self.store.release, changes)
+            return await self.store.release(changes)
         except StoreUnavailable:
             self._afterwards.add(changes)
             return [True] * len(changes)
@@ -96,7 +99,12 @@ class AsyncEngine:
             except StoreUnavailable as exc:
                 return await self._finish_again(changes, exc, give_up)
         except CANCELLED:
-            await shielded(self.finish(changes, lease))
+            left = max(0, int((give_up - time.monotonic()) * 1_000))
+            try:
+                await shielded(self.finish(changes, left))
+            except StoreUnavailable as exc:
+                # Whoever cancelled must not be told of something else, or find the call going on.
+                logger.warning("Work of a call that was cancelled is done and not recorded: %s", exc)
             raise
         return list(zip(answers, changes, strict=True))
 

@@ -36,7 +36,11 @@ async def insisting(write: Callable[[C], Coroutine[Any, Any, T]], changes: C) ->
     try:
         return await write(changes)
     except asyncio.CancelledError:
-        await shielded(write(changes))
+        try:
+            await shielded(write(changes))
+        except StoreUnavailable as exc:
+            # Whoever cancelled must not be told of something else.
+            logger.warning("A write that outlived its cancelled caller failed: %s", exc)
         raise
 
 

@@ -77,6 +77,9 @@ class Engine:
 
     def release(self, changes: list[Release]) -> list[bool]:
         """False for those that were no longer ours, as far as the store can tell now."""
+        return self._release(changes)
+
+    def _release(self, changes: list[Release]) -> list[bool]:
         try:
             return self.store.release(changes)
         except StoreUnavailable:
@@ -97,7 +100,12 @@ class Engine:
             except StoreUnavailable as exc:
                 return self._finish_again(changes, exc, give_up)
         except CANCELLED:
-            self.finish(changes, lease)
+            left = max(0, int((give_up - time.monotonic()) * 1_000))
+            try:
+                self.finish(changes, left)
+            except StoreUnavailable as exc:
+                # Whoever cancelled must not be told of something else, or find the call going on.
+                logger.warning("Work of a call that was cancelled is done and not recorded: %s", exc)
             raise
         return list(zip(answers, changes, strict=True))
 

@@ -80,8 +80,9 @@ class Heartbeat:
         with self._changed:
             self._stopped = False
             if self._thread is None:
-                self._thread = threading.Thread(target=self._beat, name="dupeproof-heartbeat", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._beat, name="dupeproof-heartbeat", daemon=True)
+                thread.start()  # which fails where there are too many, and when the interpreter is ending
+                self._thread = thread
             else:
                 self._changed.notify()
 
@@ -139,8 +140,13 @@ class Afterwards(Generic[C]):
         with self._changed:
             self._changes += list(changes)[: MOST_AFTERWARDS - len(self._changes)]
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="dupeproof-afterwards", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._work, name="dupeproof-afterwards", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as exc:  # too many threads, or the interpreter is ending
+                    logger.warning("The store is not told of %d claims for now: %s", len(self._changes), exc)
+                else:
+                    self._thread = thread
 
     def stop(self) -> None:
         """Give up what is left: nothing reaches the store after this."""

@@ -71,7 +71,11 @@ class ServerClock:
         return command.pack(int(command.until * 1_000 + self._ahead))
 
 
-def not_connected(exc: OSError) -> NotSent:
+UNREACHABLE = (OSError, UnicodeError)
+"""Why there is no connection. The second is of names that cannot be those of a host."""
+
+
+def not_connected(exc: Exception) -> NotSent:
     """Why there is no connection, in words that say what to change."""
     match exc:
         case ssl.SSLCertVerificationError():

@@ -56,8 +56,8 @@ class Database:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._log = 0
-        """The file of the log's index, by its inode, as it was when the connection was opened."""
+        self._file = self._log = _NO_FILE
+        """The database and its log's index, as they were when the connection was opened."""
         self._calls = 0
         _databases.add(self)
         forks.reset_in_children(self)
@@ -120,7 +120,7 @@ class Database:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         if self._connection is not None:
-            _inherited.add(self.path, self._connection, self._log)
+            _inherited.add(self._file, self._connection, self._log)
             self._connection = None
 
     def _close(self) -> None:
@@ -148,7 +148,7 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        self._log = _log_index(self.path)
+        self._file, self._log = _which(self.path), _which(_log_index(self.path))
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -177,13 +177,25 @@ class Database:
         return True
 
 
-_LOCKED_WHILE_OPEN = {"": (510, 0x40000002), "-shm": (1, 128)}
+_DATABASE_LOCKS, _LOG_LOCKS = (510, 0x40000002), (1, 128)
 """What SQLite locks in a database and in its log's index while a connection is open: how many bytes, from where."""
 
 
-def _log_index(path: Path) -> int:
-    """The file of the log's index: another one when the last connection was closed since."""
-    return Path(f"{path}-shm").stat().st_ino
+_NO_FILE = (0, 0)
+
+
+def _which(path: Path) -> tuple[int, int]:
+    """The file itself, as SQLite's book knows it, however its path is spelled."""
+    try:
+        found = path.stat()
+    except OSError:
+        return _NO_FILE
+    return found.st_dev, found.st_ino
+
+
+def _log_index(path: Path) -> Path:
+    """Another file when the last connection was closed since. It is beside the file that a symbolic link leads to."""
+    return Path(f"{path.resolve()}-shm")
 
 
 class _Inherited:
@@ -195,26 +207,29 @@ class _Inherited:
 
     def __init__(self) -> None:
         self._connections: list[sqlite3.Connection] = []
-        self._logs: dict[Path, int] = {}
-        self._locked: set[Path] = set()
+        self._logs: dict[tuple[int, int], tuple[int, int]] = {}
+        self._locked: set[tuple[int, int]] = set()
         forks.reset_in_children(self)
 
     def after_fork(self) -> None:
         self._locked.clear()  # locks are not inherited
 
-    def add(self, path: Path, connection: sqlite3.Connection, log: int) -> None:
+    def add(self, file: tuple[int, int], connection: sqlite3.Connection, log: tuple[int, int]) -> None:
         self._connections.append(connection)
-        self._logs[path] = log
+        self._logs[file] = log
 
     def take_locks(self, path: Path) -> None:
         """For as long as this process lives."""
-        if path in self._locked or path not in self._logs:
+        if not self._logs:
+            return  # nearly always
+        file = _which(path)
+        if file in self._locked or file not in self._logs:
             return
         try:
-            for suffix, (length, start) in _LOCKED_WHILE_OPEN.items():
-                file = os.open(f"{path}{suffix}", os.O_RDWR)  # never closed: that would give up all its locks
-                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, length, start)
-            intact = _log_index(path) == self._logs[path]
+            for name, (length, start) in ((path, _DATABASE_LOCKS), (_log_index(path), _LOG_LOCKS)):
+                opened = os.open(name, os.O_RDWR)  # never closed: that would give up all its locks
+                fcntl.lockf(opened, fcntl.LOCK_SH | fcntl.LOCK_NB, length, start)
+            intact = _which(_log_index(path)) == self._logs[file]
         except OSError:
             intact = False
         if not intact:
@@ -222,7 +237,7 @@ class _Inherited:
                 f"{path}: this process was forked while its parent had the file open, and the parent has closed it "
                 "since; open the store after the fork"
             )
-        self._locked.add(path)
+        self._locked.add(file)
 
 
 _inherited = _Inherited()

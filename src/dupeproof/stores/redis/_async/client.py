@@ -69,6 +69,8 @@ class AsyncClient:
         try:
             while True:
                 tries += 1
+                if tries > 1:
+                    places = self._places.get()  # others, if the guard was closed meanwhile
                 try:
                     if asked is not None and isinstance(places, AsyncCluster):
                         return await _ask_sent(places.node(asked), command)

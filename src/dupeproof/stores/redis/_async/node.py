@@ -13,7 +13,16 @@ from typing import Any, cast
 
 from redis import exceptions as theirs
 
-from dupeproof.stores.redis.links import ROLE, TIME, LinkOptions, ServerClock, not_connected, unanswered
+from dupeproof.stores.redis.faults import NotSent
+from dupeproof.stores.redis.links import (
+    ROLE,
+    TIME,
+    UNREACHABLE,
+    LinkOptions,
+    ServerClock,
+    not_connected,
+    unanswered,
+)
 from dupeproof.stores.redis.resp import Command, new_reader
 from dupeproof.stores.redis.targets import Address
 
@@ -195,6 +204,12 @@ async def _connected_socket(loop: asyncio.AbstractEventLoop, host: str, port: in
     raise failure
 
 
+def _looked_at(task: "asyncio.Task[Link]") -> None:
+    """If all who waited have left, nobody is told why there is no connection."""
+    if not task.cancelled():
+        task.exception()
+
+
 class AsyncNode:
     """A server, connected when first asked and again after a loss; `locate` says where, each time."""
 
@@ -203,6 +218,7 @@ class AsyncNode:
         self._options = options
         self._link: Link | None = None
         self._connecting: asyncio.Task[Link] | None = None
+        self._closed = False
         self.clock = ServerClock()
         self.address: Address | None = None
         """Where it was found last."""
@@ -252,6 +268,8 @@ class AsyncNode:
         return link
 
     async def close(self) -> None:
+        """For good: whoever waits for a connection gets none."""
+        self._closed = True
         connecting, self._connecting = self._connecting, None
         if connecting is not None and not connecting.done():
             connecting.cancel()
@@ -274,9 +292,16 @@ class AsyncNode:
 
     async def _connected(self) -> Link:
         """All tasks that find no connection wait for the same new one."""
-        if self._connecting is None or self._connecting.done():
-            self._connecting = asyncio.create_task(self._connect())
-        return await asyncio.shield(self._connecting)
+        connecting = self._connecting
+        if not self._closed and (connecting is None or connecting.done()):
+            connecting = self._connecting = asyncio.create_task(self._connect())
+            connecting.add_done_callback(_looked_at)
+        if connecting is not None:
+            await asyncio.wait([connecting])
+        if connecting is None or connecting.cancelled():
+            # Not as a cancellation: nobody cancelled those who wait.
+            raise NotSent("was closed before the connection was there")
+        return connecting.result()
 
     async def _connect(self) -> Link:
         loop = asyncio.get_running_loop()
@@ -284,7 +309,7 @@ class AsyncNode:
             async with asyncio.timeout(self._options.timeout):
                 address = await self._locate()
                 link = await self._greeted(loop, address, await _connected_socket(loop, *address))
-        except OSError as exc:
+        except UNREACHABLE as exc:
             raise not_connected(exc) from exc
         self.clock.doubt()
         self._link, self.address = link, address

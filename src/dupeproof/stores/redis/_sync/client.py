@@ -70,6 +70,8 @@ class Client:
         try:
             while True:
                 tries += 1
+                if tries > 1:
+                    places = self._places.get()  # others, if the guard was closed meanwhile
                 try:
                     if asked is not None and isinstance(places, Cluster):
                         return _ask_sent(places.node(asked), command)

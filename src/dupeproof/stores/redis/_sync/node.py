@@ -8,7 +8,15 @@ from typing import Any
 from redis import exceptions as theirs
 
 from dupeproof.stores.polling import poller
-from dupeproof.stores.redis.links import ROLE, TIME, LinkOptions, ServerClock, not_connected, unanswered
+from dupeproof.stores.redis.links import (
+    ROLE,
+    TIME,
+    UNREACHABLE,
+    LinkOptions,
+    ServerClock,
+    not_connected,
+    unanswered,
+)
 from dupeproof.stores.redis.resp import Command, new_reader
 from dupeproof.stores.redis.targets import Address
 
@@ -25,7 +33,7 @@ class Link:
             self._socket = (
                 sock if options.tls is None else options.tls.wrap_socket(sock, server_hostname=address[0])
             )
-        except OSError as exc:
+        except UNREACHABLE as exc:
             raise not_connected(exc) from exc
         self._poll = poller(self._socket.fileno())
         self._reader = new_reader()

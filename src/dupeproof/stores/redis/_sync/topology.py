@@ -9,6 +9,7 @@ refusal that says it may be outdated. With 64 hash tags that map is a table of 6
 
 import time
 from collections.abc import Sequence
+from copy import copy
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from dupeproof.stores._sync.runtime import Lock
 from dupeproof.stores.redis._sync.node import Locate, Node
 from dupeproof.stores.redis.faults import NotSent
 from dupeproof.stores.redis.layout import TAGS
-from dupeproof.stores.redis.links import LinkOptions
+from dupeproof.stores.redis.links import LinkOptions, unanswered
 from dupeproof.stores.redis.resp import pack
 from dupeproof.stores.redis.slots import served_by
 from dupeproof.stores.redis.targets import Address, Target
@@ -105,6 +106,9 @@ class Watched:
         self._node = Node(self._locate, replace(link, primary=True))
         self._lock = Lock()
         self._sure_until = 0.0
+        self._named_by: Node | None = None
+        self._doubted: Node | None = None
+        """The Sentinel whose word was taken last, and the one whose word led nowhere."""
 
     def known(self, tag: int) -> Node | None:  # noqa: ARG002 - every tag lives on the primary
         return self._node if time.monotonic() < self._sure_until else None
@@ -117,6 +121,7 @@ class Watched:
 
     def doubt(self) -> None:
         self._sure_until = 0.0
+        self._doubted = self._named_by
 
     def _look(self) -> None:
         """Whether the connections there are still lead to the primary; new ones ask for themselves."""
@@ -136,15 +141,18 @@ class Watched:
 
     def _locate(self) -> Address:
         failure: Exception = NotSent("has no primary of this name, as far as its Sentinels know")
-        for sentinel in list(self._sentinels):
+        # One that is cut off from the others may name the old primary for ever, so it is not the only one to be asked.
+        asked = sorted(self._sentinels, key=lambda each: each is self._doubted)
+        for place, sentinel in enumerate(asked):
             try:
                 found = sentinel.ask(pack(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", self._name))
             except theirs.RedisError as exc:
-                failure = exc
+                failure = unanswered(exc)
                 continue
             if found is not None:
-                # Next time this one is asked first, and not those that were silent.
-                self._sentinels.sort(key=lambda each: each is not sentinel)
+                # Next time this one is asked first, and those that were silent come last.
+                self._sentinels = asked[place:] + asked[:place]
+                self._named_by, self._doubted = sentinel, None
                 return found[0].decode(), int(found[1])
         raise failure
 
@@ -177,6 +185,9 @@ class Cluster:
         self._dispelled = 0
         """Doubts that had come up when the picture was read; those that came after it are about this picture."""
         self._answered: Address | None = None
+        self._failures = 0
+        self._failure: Exception | None = None
+        """How often nobody gave a picture, and why the last time."""
         self._lock = Lock()
 
     def known(self, tag: int) -> Node | None:
@@ -194,11 +205,20 @@ class Cluster:
 
     def _look(self) -> None:
         """Ask the nodes we know, then those of the URL, for the first usable picture of the Cluster."""
+        failures = self._failures
         with self._lock:
             doubts = self._doubts
-            if self._dispelled != doubts:
+            if self._dispelled == doubts:
+                return
+            if self._failure is not None and self._failures != failures:
+                # Asked in vain while this one waited: if all were to ask in turn, the last would wait for all of them.
+                raise copy(self._failure)
+            try:
                 self._read_routes()
-                self._dispelled = doubts
+            except theirs.RedisError as exc:
+                self._failures, self._failure = self._failures + 1, copy(exc)  # without its traceback
+                raise
+            self._dispelled = doubts
 
     def _read_routes(self) -> None:
         deadline = time.monotonic() + self._link.timeout
@@ -211,7 +231,7 @@ class Cluster:
                 self._routes = {tag: served_by(tag, slots, address) for tag in TAGS}
                 self._answered = address
             except theirs.RedisError as exc:
-                failure = exc
+                failure = unanswered(exc)
             else:
                 return
             finally:
@@ -225,7 +245,7 @@ class Cluster:
         return [self.node(address) for address in sorted(set(self._routes.values()))]
 
     def close(self) -> None:
-        for node in self._nodes.values():
+        for node in list(self._nodes.values()):
             node.close()
 
     def discard(self) -> None:
