@@ -39,7 +39,7 @@ _ENDED = (
     "A handler of %s has ended the transaction it was given. If that was a COMMIT, the %d messages after it in its batch are "
     "marked and will not be worked on; from now on each message has a transaction for itself"
 )
-_DIED = "its consumer ended before it was done, {} times in a row"
+_DIED = "its consumer ended before it was done; {} attempts were made"
 _NOBODY = "nobody"
 
 
@@ -96,7 +96,9 @@ class InTransaction:
                     arrivals = self._arrivals(connection, chunk)
                     verdicts = self._all(connection, chunk, arrivals)
                     self._inbox.confirm(connection, _marked(chunk, arrivals))
-                    self._inbox.end_attempts(connection, [_identity(each) for each in chunk if each.begun])
+                    begun = [_identity(each) for each in chunk if each.begun]
+                    if begun:
+                        self._inbox.end_attempts(connection, begun)
                     if self._source.features.position:
                         self._source.record(connection, chunk)
         except OSError as exc:
@@ -176,10 +178,16 @@ class UnderClaim:
             self._handler(message)
             return Ack()
         with self._once.claim(message.id, fingerprint=message.body) as claim:
-            if claim.won and self._limit is not None and claim.attempt > self._limit:
+            # Only after a crash: one that failed as often, was put aside and is sent again, has another try.
+            if claim.took_over and self._limit is not None and claim.attempt > self._limit:
                 raise Reject(_DIED.format(claim.attempt - 1))
             if claim.won:
-                self._handler(message)
+                try:
+                    self._handler(message)
+                except Exception as exc:
+                    if not_now(exc) or isinstance(exc, ELSEWHERE):
+                        claim.release()  # nobody is to blame, so it was no attempt
+                    raise
         return Ack(duplicate=not claim.won)
 
 

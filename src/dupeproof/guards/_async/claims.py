@@ -35,6 +35,8 @@ class AsyncClaim:
     guarded = True
     """False when the store was down, before the work, which is the policy to do anyway, or after."""
     attempt = 0
+    took_over = False
+    """Whether the owner of before vanished; its work may have happened."""
     _done: outcomes.Done | None = None
     _result: Any = None
     _asked = False
@@ -167,6 +169,8 @@ class AsyncClaim:
             try:
                 self.won = self._open = True
                 self.attempt = outcome.attempt
+                if outcome.took_over:
+                    self.took_over = True
                 self._pulse = self._engine.heartbeat.watch(self)
                 if self._engine.listeners:
                     self._publish(Kind.TOOK_OVER if outcome.took_over else Kind.WON)
