@@ -20,7 +20,7 @@ settings.configure(
     ROOT_URLCONF=__name__,
     SECRET_KEY="shop",
     LOGGING_CONFIG=None,
-    DUPEPROOF_HTTP={**shop.OPTIONS, "scope": "shop.user_of", "detach": True},
+    DUPEPROOF_HTTP={**shop.OPTIONS, "scope": "shop.user_of"},
     MIDDLEWARE=[] if DECORATED else ["dupeproof.http.django.IdempotencyMiddleware"],
 )
 
@@ -28,16 +28,21 @@ from dupeproof.http.django import Idempotent  # noqa: E402 - needs the settings
 
 
 def guarded(view):
-    return Idempotent(**shop.OPTIONS, detach=True)(view) if DECORATED else view
+    return Idempotent(**shop.OPTIONS)(view) if DECORATED else view
+
+
+def answered(status, headers, body):
+    return HttpResponse(body, status=status, headers=headers)
 
 
 def made(name):
-    status, headers, body = shop.made(name)
-    return HttpResponse(body, status=status, headers=headers)
+    return answered(*shop.made(name))
 
 
 @guarded
 def order(request):
+    if shop.is_stranger(request):
+        return answered(*shop.STRANGER)
     name, seconds = shop.name_and_seconds(request.body)
     shop.ran(name)
     time.sleep(seconds)
@@ -46,6 +51,8 @@ def order(request):
 
 @guarded
 async def order_async(request):
+    if shop.is_stranger(request):
+        return answered(*shop.STRANGER)
     name, seconds = shop.name_and_seconds(request.body)
     shop.ran(name)
     await asyncio.sleep(seconds)
@@ -59,17 +66,20 @@ async def _each(chunks):
 
 async def _trickle():
     yield b"first"
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(1.5)
     yield b"second"
+    await asyncio.sleep(0.5)
+    yield b"third"
 
 
 def _answer(request, kind):
     name, _ = shop.name_and_seconds(request.body)
     shop.ran(name)
     if kind in shop.CHUNKS:
-        media_type = "text/event-stream" if kind == "events" else "text/plain"
         chunks = shop.CHUNKS[kind]
-        return StreamingHttpResponse(_each(chunks) if IS_ASYNC else iter(chunks), content_type=media_type)
+        return StreamingHttpResponse(
+            _each(chunks) if IS_ASYNC else iter(chunks), headers=shop.STREAM_HEADERS[kind]
+        )
     if kind == "trickle":
         return StreamingHttpResponse(_trickle() if IS_ASYNC else shop.trickle())
     if kind == "large":

@@ -3,7 +3,7 @@
 import time
 
 import shop
-from fastapi import APIRouter, BackgroundTasks, FastAPI
+from fastapi import APIRouter, BackgroundTasks, FastAPI, Request
 from fastapi.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from pydantic import BaseModel
 
@@ -19,23 +19,25 @@ router = APIRouter(route_class=idempotent_route(**shop.OPTIONS))
 
 
 @router.post("/orders")
-def order(order: Order) -> Response:
+def order(order: Order, request: Request) -> Response:
+    if shop.is_stranger(request):
+        status, headers, body = shop.STRANGER
+        return Response(body, status, headers)
     shop.ran(order.name)
     time.sleep(order.seconds)
     status, headers, body = shop.made(order.name)
     return Response(body, status, headers)
 
 
-@router.post("/stream")
-def stream(order: Order) -> StreamingResponse:
-    shop.ran(order.name)
-    return StreamingResponse(iter(shop.CHUNKS["stream"]), media_type="text/plain")
+def streams(kind):
+    @router.post(f"/{kind}")
+    def stream(order: Order) -> StreamingResponse:
+        shop.ran(order.name)
+        return StreamingResponse(iter(shop.CHUNKS[kind]), headers=shop.STREAM_HEADERS[kind])
 
 
-@router.post("/events")
-def events(order: Order) -> StreamingResponse:
-    shop.ran(order.name)
-    return StreamingResponse(iter(shop.CHUNKS["events"]), media_type="text/event-stream")
+for kind in shop.CHUNKS:
+    streams(kind)
 
 
 @router.post("/trickle")

@@ -28,6 +28,9 @@ def runs(name):
 @app.post("/orders")
 @guarded
 def order():
+    if shop.is_stranger(request):
+        status, headers, body = shop.STRANGER
+        return Response(body, status, headers)
     name, seconds = shop.name_and_seconds(request.get_data())
     shop.ran(name)
     time.sleep(seconds)
@@ -41,8 +44,7 @@ def kind(kind):
     name, _ = shop.name_and_seconds(request.get_data())
     shop.ran(name)
     if kind in shop.CHUNKS:
-        media_type = "text/event-stream" if kind == "events" else "text/plain"
-        return Response(iter(shop.CHUNKS[kind]), mimetype=media_type)
+        return Response(iter(shop.CHUNKS[kind]), headers=shop.STREAM_HEADERS[kind])
     if kind == "trickle":
         return Response(shop.trickle())
     if kind == "large":

@@ -20,6 +20,9 @@ from dupeproof.http import IdempotencyMiddleware, idempotency
 
 
 async def order(request):
+    if shop.is_stranger(request):
+        status, headers, body = shop.STRANGER
+        return Response(body, status, headers)
     name, seconds = shop.name_and_seconds(await request.body())
     shop.ran(name)
     await asyncio.sleep(seconds)
@@ -49,8 +52,7 @@ async def kind(request):
     name, _ = shop.name_and_seconds(await request.body())
     shop.ran(name)
     if kind in shop.CHUNKS:
-        media_type = "text/event-stream" if kind == "events" else "text/plain"
-        return StreamingResponse(iter(shop.CHUNKS[kind]), media_type=media_type)
+        return StreamingResponse(iter(shop.CHUNKS[kind]), headers=shop.STREAM_HEADERS[kind])
     if kind == "trickle":
         return StreamingResponse(shop.trickle())
     if kind == "large":

@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import shop
 
-from dupeproof.http.wsgi import IdempotencyMiddleware
+from dupeproof.http.wsgi import IdempotencyMiddleware, WsgiRequest
 
 
 class Late:
@@ -26,6 +26,9 @@ def bare(environ, start_response):
     if path.startswith("runs/"):
         start_response("200 OK", [("Content-Type", "text/plain")])
         return [str(shop.count(path.removeprefix("runs/"))).encode()]
+    if shop.is_stranger(WsgiRequest(environ)):
+        start_response("401 Unauthorized", [*shop.STRANGER[1].items()])
+        return [shop.STRANGER[2]]
     body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
     name, seconds = shop.name_and_seconds(body)
     shop.ran(name)
@@ -36,8 +39,7 @@ def bare(environ, start_response):
         write(body[:10])
         return [body[10:]]
     if path in shop.CHUNKS:
-        media_type = "text/event-stream" if path == "events" else "text/plain"
-        start_response("200 OK", [("Content-Type", media_type)])
+        start_response("200 OK", [*shop.STREAM_HEADERS[path].items()])
         return iter(shop.CHUNKS[path])
     if path == "trickle":
         start_response("200 OK", [])

@@ -10,7 +10,16 @@ FILE = JOURNAL.with_name("small.txt")
 LEASE = 0.6
 SLOW_ONCE = "SHOP_SLOW_ONCE" in os.environ
 """Only the first run of an order takes its time."""
-CHUNKS = {"stream": [b"one ", b"two ", b"three"], "events": [b"data: one\n\n", b"data: two\n\n"]}
+CHUNKS = {
+    "stream": [b"one ", b"two ", b"three"],
+    "unbuffered": [b"one ", b"two ", b"three"],
+    "events": [b"data: one\n\n", b"data: two\n\n"],
+}
+STREAM_HEADERS = {
+    "stream": {"Content-Type": "text/plain"},
+    "unbuffered": {"Content-Type": "text/plain", "X-Accel-Buffering": "no"},
+    "events": {"Content-Type": "text/event-stream"},
+}
 LARGE = 3_000_000
 
 
@@ -18,6 +27,12 @@ def user_of(request):
     return request.headers.get("X-User") or request.headers.get("x-user")
 
 
+def is_stranger(request):
+    """Whom the shop turns away by itself: with 401, and this body."""
+    return user_of(request) is None
+
+
+STRANGER = (401, {"Content-Type": "text/plain"}, b"who are you?")
 STORE = os.environ["SHOP_STORE"]
 OPTIONS = {"store": STORE, "scope": user_of, "lease": LEASE, "namespace": "shop"}
 if "SHOP_ON_ERROR" in os.environ:
@@ -63,6 +78,8 @@ def plain(kind: str, name: str) -> tuple[int, list[tuple[str, str]], bytes]:
         ),
         "nothing": (204, [], b""),
         "elsewhere": (303, at, b""),
+        "moved": (307, [("Location", "/binary")], b""),
+        "declined": (402, [("Content-Type", "text/plain")], b"declined"),
         "invalid": (422, [("Content-Type", "text/plain")], b"invalid"),
         "refused": (403, [("Content-Type", "text/plain")], b"refused"),
     }[kind]
@@ -70,8 +87,10 @@ def plain(kind: str, name: str) -> tuple[int, list[tuple[str, str]], bytes]:
 
 def trickle():
     yield b"first"
-    time.sleep(0.5)
+    time.sleep(1.5)
     yield b"second"
+    time.sleep(0.5)
+    yield b"third"
 
 
 def late() -> None:

@@ -2,17 +2,19 @@
 
 import asyncio
 import contextlib
+import gzip
 
 import httpx
 import pytest
 from http_asking import KEY, Counter, asking, client_of, guarded
 from http_servers import on
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from websockets.sync.client import connect
 
 from dupeproof import AsyncOnce
 from dupeproof.http import SHARED, IdempotencyMiddleware, key_for
+from dupeproof.keys import new_id
 
 SCOPE = {
     "type": "http",
@@ -110,8 +112,8 @@ async def test_a_body_arrives_whole(sizes):
 
     async def app(scope, receive, send):
         received.append(await Request(scope, receive).body())
-        assert (await receive())["type"] == "http.disconnect"
         await answer(send)
+        assert (await receive())["type"] == "http.disconnect"
 
     await protected(app)(dict(SCOPE), line.receive, line.send)
     assert received == [b"".join(pieces) + b"end"]
@@ -179,7 +181,8 @@ async def test_the_record_is_there_before_the_first_byte():
             await answer(send)
 
         async def streams(scope, receive, send):
-            await send({"type": "http.response.start", "status": 200, "headers": []})
+            headers = [(b"content-type", b"text/event-stream")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": b"1", "more_body": True})
 
         for each in (app, streams):
@@ -216,7 +219,8 @@ async def test_who_is_interrupted_does_not_give_the_key_back(how):
                 await asyncio.Event().wait()
 
         line = Line(body())
-        task = asyncio.create_task(protected(app, store=once)(dict(SCOPE), line.receive, line.send))
+        middleware = protected(app, store=once, detach=False)
+        task = asyncio.create_task(middleware(dict(SCOPE), line.receive, line.send))
         await started.wait()
         if how == "cancelled":
             task.cancel()
@@ -239,7 +243,7 @@ async def test_a_detached_handler_comes_to_its_end():
             await answer(send)
 
         line = Line(body(), {"type": "http.disconnect"})
-        middleware = protected(app, store=once, detach=True)
+        middleware = protected(app, store=once)
         task = asyncio.create_task(middleware(dict(SCOPE), line.receive, line.send))
         await started.wait()
         task.cancel()
@@ -282,7 +286,7 @@ async def test_a_store_that_goes_down_meanwhile_does_not_cost_the_response(own_r
 
     handler = Counter(die)
     url = f"{redis.url}?timeout=300ms"
-    async with asking(handler, store=url, on_store_down=on_store_down) as client:
+    async with asking(handler, store=url, lease="2s", on_store_down=on_store_down) as client:
         response = await client.post("/", headers=KEY)
     assert response.status_code == 201
     assert response.headers["idempotency-stored"] == "false"
@@ -347,7 +351,7 @@ async def test_a_stream_that_breaks_off_is_done_all_the_same():
         yield b"half"
         raise RuntimeError("broken")
 
-    handler = Counter(lambda request: StreamingResponse(broken()))
+    handler = Counter(lambda request: StreamingResponse(broken(), media_type="text/event-stream"))
     async with asking(handler) as client:
         await client.post("/", headers=KEY)
         again = await client.post("/", headers=KEY)
@@ -364,11 +368,36 @@ def test_websockets_work_as_without(shop):
 
 
 @on(["uvicorn-starlette"], ["memory"], around=["gzip-inside", "gzip-outside"])
-def test_compressed_responses_are_replayed(shop):
+@pytest.mark.parametrize("codings", [("gzip", "gzip"), ("gzip", "identity"), ("identity", "gzip")])
+def test_each_try_is_answered_in_a_coding_that_it_accepts(shop, codings):
+    name = new_id()
 
-    with httpx.Client(base_url=shop.url, headers={"X-User": "someone", "Accept-Encoding": "gzip"}) as client:
-        first, again = [client.post("/orders", headers=KEY, json={"name": "zipped"}) for _ in range(2)]
-    assert first.headers["content-encoding"] == again.headers["content-encoding"] == "gzip"
+    def ask(coding):
+        headers = {"X-User": "someone", "Accept-Encoding": coding, "Idempotency-Key": name}
+        return httpx.post(f"{shop.url}/orders", headers=headers, json={"name": name})
+
+    first, again = map(ask, codings)
     assert again.headers["idempotent-replayed"] == "true"
     assert again.json() == first.json()
-    assert again.headers["vary"] == first.headers["vary"] == "Accept-Encoding"
+    assert "identity" not in codings or "content-encoding" not in (first, again)[codings.index("identity")].headers
+
+
+@on(["uvicorn-starlette"], ["memory"], around=["gzip-outside"])
+def test_what_stands_outside_compresses_replays_too(shop):
+    with httpx.Client(base_url=shop.url, headers={"X-User": "someone", "Accept-Encoding": "gzip"}) as client:
+        responses = [client.post("/orders", headers=KEY, json={"name": "zipped"}) for _ in range(2)]
+    assert [response.headers["content-encoding"] for response in responses] == ["gzip", "gzip"]
+    assert [response.headers["vary"] for response in responses] == ["Accept-Encoding"] * 2
+
+
+@pytest.mark.parametrize(
+    ("accepts", "plain"), [("gzip", False), ("br;q=1, *;q=0.1", False), ("identity", True), ("gzip;q=0", True)]
+)
+async def test_what_a_handler_compressed_is_given_to_those_who_cannot_read_that_without(accepts, plain):
+    zipped = Response(gzip.compress(b"done"), headers={"Content-Encoding": "gzip"})
+    async with asking(Counter(lambda request: zipped)) as client:
+        await client.post("/", headers={**KEY, "Accept-Encoding": "gzip"})
+        again = await client.post("/", headers={**KEY, "Accept-Encoding": accepts})
+    assert ("content-encoding" not in again.headers) is plain
+    assert again.content == b"done"
+    assert int(again.headers["content-length"]) == (4 if plain else len(zipped.body))

@@ -266,7 +266,7 @@ async def test_what_is_turned_away_may_come_again(status):
 
 
 @pytest.mark.parametrize(
-    "status", [200, 201, 202, 204, 301, 303, 307, 400, 402, 404, 410, 415, 418, 422, 451, 299]
+    "status", [200, 201, 202, 204, 302, 303, 400, 402, 404, 410, 415, 418, 451, 299]
 )
 async def test_what_is_answered_is_stored(status):
     handler = Counter(lambda request: Response(status_code=status))
@@ -275,6 +275,17 @@ async def test_what_is_answered_is_stored(status):
     assert first.status_code == again.status_code == status
     assert again.headers["idempotent-replayed"] == "true"
     assert handler.runs == 1
+
+
+@pytest.mark.parametrize("status", [301, 307, 308, 401, 403, 409, 422, 429])
+async def test_what_says_that_nothing_was_done_is_not_stored(status):
+    handler = Counter(lambda request: Response(status_code=status))
+    async with asking(handler) as client:
+        first, again = await twice(client)
+        assert first.status_code == again.status_code == status
+        assert "idempotent-replayed" not in again.headers
+        assert (await client.post("/elsewhere", headers=KEY, content=b"corrected")).status_code == status
+    assert handler.runs == 3
 
 
 async def test_the_handler_has_the_last_word():
@@ -388,7 +399,17 @@ async def test_a_scope_may_be_async():
     assert handler.runs == 2
 
 
-@pytest.mark.parametrize("owner", [None, "", "   ", object(), 1.5, b"bytes", True])
+@pytest.mark.parametrize("status", [401, 201])
+async def test_a_scope_that_knows_nobody_leaves_it_to_the_app(status, caplog):
+    handler = Counter(lambda request: Response(status_code=status))
+    async with asking(handler, scope=lambda request: None) as client:
+        answers = await twice(client)
+    assert [answer.status_code for answer in answers] == [status, status]
+    assert handler.runs == 2
+    assert caplog.text.count("without a guard") == (status == 201)
+
+
+@pytest.mark.parametrize("owner", ["", "   ", object(), 1.5, b"bytes", True])
 async def test_a_scope_that_says_nothing_is_an_error(owner, caplog):
     handler = Counter()
     async with asking(handler, scope=lambda request: owner) as client:

@@ -1,22 +1,37 @@
 """The ASGI middleware: reads the request, lets it in once, and holds the response back until it is stored."""
 
-from collections.abc import Awaitable, Callable
-from typing import Unpack
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Unpack
 
+from dupeproof.core import callables
+from dupeproof.core.durations import Duration
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.guards import AsyncOnce
 from dupeproof.guards._async.runtime import settle
 from dupeproof.http._async.desk import AsyncDesk
 from dupeproof.http._async.exchange import AsyncExchange
-from dupeproof.http.asgi_messages import Disconnected, Inlet, Message, Outlet, Receive, Send, send_answer
+from dupeproof.http.answers import Answer
+from dupeproof.http.asgi_messages import (
+    Client,
+    Disconnected,
+    Inlet,
+    Message,
+    Outlet,
+    Receive,
+    Send,
+    send_answer,
+)
 from dupeproof.http.bodies import announced_size
-from dupeproof.http.detaching import detached
+from dupeproof.http.detaching import DRAIN, Detached
+from dupeproof.http.fingerprints import Head
 from dupeproof.http.handling import current
-from dupeproof.http.problems import Refused, problem
+from dupeproof.http.order import warn_of_order
+from dupeproof.http.problems import Refused, answer_to, problem
 from dupeproof.http.rules import Options, Scope
 from dupeproof.http.teardown import routes_of, warn_of_late_teardown
 
 try:
+    from starlette.concurrency import run_in_threadpool
     from starlette.requests import Request
 except ModuleNotFoundError as exc:
     raise ModuleNotFoundError(
@@ -35,8 +50,13 @@ class IdempotencyMiddleware:
         app.add_middleware(IdempotencyMiddleware, store="redis://…", scope=lambda request: request.user.id)
 
     `store` is a URL, a store or an `AsyncOnce`. `scope` says whose key it is: a function, sync or async, from Starlette's
-    request to a stable id of the caller, not the token, not the address; or `SHARED`. `detach` lets a handler come to
-    its end although its client has gone. The other options are those of `dupeproof.http.rules.Options`.
+    request to a stable id of the caller, not the token, not the address; or `SHARED`. If it gives None, nobody is known to
+    be the caller, and the app answers as it does strangers, without a guard.
+
+    A handler comes to its end although its client has gone, in a task of its own, so that the client gets the response when
+    it is back. It does not hear that the client has gone unless it streams. When the server shuts down, such handlers have
+    `drain` to come to their end. With `detach=False` whoever cancels a request cancels its handler, whose key then
+    stays taken until its lease is over. The other options are those of `dupeproof.http.rules.Options`.
     """
 
     def __init__(
@@ -45,12 +65,13 @@ class IdempotencyMiddleware:
         *,
         store: str | AsyncStore | AsyncOnce,
         scope: Scope,
-        detach: bool = False,
+        detach: bool = True,
+        drain: Duration = DRAIN,
         **options: Unpack[Options],
     ) -> None:
         self._app = app
         self._desk = AsyncDesk(store, scope, options)
-        self._guard = AsgiGuard(self._desk, detach=detach)
+        self._guard = AsgiGuard(self._desk, detach=detach, drain=drain)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -59,9 +80,18 @@ class IdempotencyMiddleware:
             await self._guard(self._app, scope, receive, send)
 
     async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
-        warn_of_late_teardown(routes_of(scope.get("app", self._app)), self._desk.rules.methods)
+        app = scope.get("app", self._app)
+        warn_of_late_teardown(routes_of(app), self._desk.rules.methods)
+        warn_of_order(app, type(self))
+
+        async def after_draining() -> Message:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                await self._guard.drain()  # handlers need what the app is about to close
+            return message
+
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, after_draining, send)
         finally:
             await self._desk.close()
 
@@ -69,9 +99,9 @@ class IdempotencyMiddleware:
 class AsgiGuard:
     """What is done with every request, around whichever app it is for."""
 
-    def __init__(self, desk: AsyncDesk, *, detach: bool) -> None:
+    def __init__(self, desk: AsyncDesk, *, detach: bool, drain: Duration = DRAIN) -> None:
         self._desk = desk
-        self._detach = detach
+        self._detached = Detached(drain) if detach else None
         rules = desk.rules
         self._methods = rules.methods
         self._header = rules.header.lower().encode()
@@ -97,34 +127,56 @@ class AsgiGuard:
             return app(scope, receive, send)
         return self._guard(app, request, key, receive, send)
 
+    async def drain(self) -> None:
+        """Wait for handlers whose clients have gone, as long as was said."""
+        if self._detached is not None:
+            await self._detached.drain()
+
     async def _guard(self, app: App, request: Request, key: str, receive: Receive, send: Send) -> None:
         scope, desk = request.scope, self._desk
-        inlet = Inlet(receive, desk.rules.request_limit, hides_disconnect=self._detach)
         try:
             owner = desk.owner(request)
             whole_key = desk.whole_key(owner if type(owner) is str else await settle(owner), key)
-            if desk.is_inner(scope, whole_key):
-                await app(scope, receive, send)
-                return
-            announced_size(_header(scope, b"content-length").decode("latin-1"), desk.rules.request_limit)
+        except Refused as refused:
+            await send_answer(send, problem(refused.code, the_key=desk.rules.the_key))
+            return
+        except Exception as exc:  # noqa: BLE001 - raised again if it is no answer
+            await answer_error(request, exc, receive, send)
+            return
+        if whole_key is None:
+            await app(scope, receive, self._watched(send))
+        elif desk.is_inner(scope, whole_key):
+            await app(scope, receive, send)
+        else:
+            await self._exchange(app, request, whole_key, receive, send)
+
+    async def _exchange(self, app: App, request: Request, key: str, receive: Receive, send: Send) -> None:
+        scope, desk = request.scope, self._desk
+        client = Client(receive, send, hides=self._detached is not None)
+        inlet = Inlet(receive, client, desk.rules.request_limit)
+        try:
+            headers = Values(scope["headers"])
+            announced_size(headers.last(b"content-length").decode("latin-1"), desk.rules.request_limit)
             if not inlet.take(await receive()):
                 await inlet.read_on()
-            compared = desk.compared(
-                request,
+            head = Head(
                 scope["method"],
                 scope["path"],
                 scope.get("query_string", b""),
-                _header(scope, b"content-type"),
-                inlet.chunks(),
+                headers.last(b"content-type"),
             )
-            exchange = desk.exchange(whole_key, compared)
-            answer = await exchange.begin()
+            compared = desk.compared(request, head, headers, inlet.chunks())
+            exchange = desk.exchange(key, compared)
+            answer = await exchange.begin(headers.text(b"accept-encoding"))
             if answer is not None:
-                await send_answer(send, answer)
-            elif self._detach:
-                await detached(self._run(app, scope, inlet.moved(), send, exchange))
+                await self._answer(request, answer, receive, send)
+                return
+            outlet = Outlet(exchange, client, desk.rules)
+            work = self._run(app, scope, inlet.moved(), outlet, client, exchange)
+            if self._detached is None:
+                await work
             else:
-                await self._run(app, scope, inlet, send, exchange)
+                await self._detached.run(work, left=client.leave, until=lambda: outlet.streams)
         except Refused as refused:
             await send_answer(send, problem(refused.code, the_key=desk.rules.the_key))
         except Disconnected:
@@ -132,20 +184,38 @@ class AsgiGuard:
         finally:
             inlet.close()
 
-    async def _run(self, app: App, scope: Message, inlet: Inlet, send: Send, exchange: AsyncExchange) -> None:
+    async def _answer(self, request: Request, answer: Answer, receive: Receive, send: Send) -> None:
+        if self._desk.rules.authorize is not None:
+            try:
+                answer = await self._desk.authorized(request, answer)
+            except Exception as exc:  # noqa: BLE001
+                await answer_error(request, exc, receive, send)
+                return
+        await send_answer(send, answer)
+
+    async def _run(
+        self, app: App, scope: Message, inlet: Inlet, outlet: Outlet, client: Client, exchange: AsyncExchange
+    ) -> None:
         extensions = scope.get("extensions")
         if extensions and not extensions.keys().isdisjoint(_PAST_US):
             scope["extensions"] = {name: value for name, value in extensions.items() if name not in _PAST_US}
-        outlet = Outlet(exchange, send, self._desk.rules.response_limit)
+        # What is stored goes to others too, who may accept no coding: whatever compresses stands outside of us.
+        headers = scope["headers"]
+        scope["headers"] = [pair for pair in headers if pair[0] != b"accept-encoding"]
         token = current.set(exchange.handling)
         try:
-            await app(scope, inlet, outlet)
+            try:
+                await app(scope, inlet, outlet)
+            finally:
+                await outlet.close()
         except Exception as exc:
             if exchange.settled:
+                if client.gone:
+                    return
                 raise
             answer = await exchange.failed(exc)
             if answer is not None:
-                await send_answer(send, answer)
+                await send_answer(client.send, answer)
             if exchange.handling.done is None:
                 raise
         except BaseException as exc:
@@ -157,10 +227,69 @@ class AsgiGuard:
                 await exchange.abandon(Disconnected())
         finally:
             inlet.close()
+            scope["headers"] = headers
             current.reset(token)
 
+    def _watched(self, send: Send) -> Send:
+        """For a request that is not guarded although it has a key: the one who reads the log should know."""
 
-def _header(scope: Message, name: bytes) -> bytes:
-    """The last one of this name, or nothing."""
-    value: bytes = dict(scope["headers"]).get(name, b"")
-    return value
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._desk.unguarded(message["status"])
+            await send(message)
+
+        return watched
+
+
+async def answer_error(request: Request, error: Exception, receive: Receive, send: Send) -> None:
+    """What an `HTTPException` raised by one of the app's functions says, as the app would; raises what says nothing.
+
+    We stand outside of what answers those of handlers.
+    """
+    handler = _handler_for(request, error)
+    if handler is not None:
+        asynchronous = callables.is_async(handler)
+        response = await (
+            handler(request, error) if asynchronous else run_in_threadpool(handler, request, error)
+        )
+        await response(request.scope, receive, send)
+        return
+    answer = answer_to(error)
+    if answer is None:
+        raise error
+    await send_answer(send, answer)
+
+
+def _handler_for(request: Request, error: Exception) -> Callable[..., Any] | None:
+    """The app's own handler of such errors, where it is an app of Starlette's kind."""
+    handlers: Mapping[Any, Callable[..., Any]] = getattr(request.scope.get("app"), "exception_handlers", {})
+    if answer_to(error) is None:
+        return None
+    chosen = (getattr(error, "status_code", None), *type(error).__mro__)
+    return next((handlers[each] for each in chosen if each in handlers and each is not Exception), None)
+
+
+class Values:
+    """The values of headers, by their names in lower case."""
+
+    __slots__ = ("_headers",)
+
+    def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        self._headers = headers
+
+    def __call__(self, name: str) -> list[str]:
+        wanted = name.encode("latin-1")
+        return [value.decode("latin-1") for header, value in self._headers if header == wanted]
+
+    def last(self, name: bytes) -> bytes:
+        """Or nothing."""
+        found = b""
+        for header, value in self._headers:
+            if header == name:
+                found = value
+        return found
+
+    def text(self, name: bytes) -> str | None:
+        """All of them as one, as lists are written; None without any."""
+        found = [value for header, value in self._headers if header == name]
+        return b",".join(found).decode("latin-1") if found else None

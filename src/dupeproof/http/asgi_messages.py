@@ -8,7 +8,8 @@ from typing import Any
 from dupeproof.http._async.exchange import AsyncExchange
 from dupeproof.http.answers import Answer
 from dupeproof.http.bodies import Body, check_size
-from dupeproof.http.keeping import can_be_kept
+from dupeproof.http.keeping import can_be_kept, has_length, is_unbuffered
+from dupeproof.http.rules import Rules
 from dupeproof.http.statuses import Fate
 
 Message = MutableMapping[str, Any]
@@ -20,15 +21,57 @@ class Disconnected(BaseException):
     """The client left before its request, or the handler before its response, was complete."""
 
 
+class Gone(OSError):
+    """What a handler is told that streams to a client that has gone, as servers tell it."""
+
+
+class Client:
+    """Whoever sent the request: what the server lets us hear of it and say to it."""
+
+    __slots__ = ("_receive", "_send", "_shown", "gone", "hides")
+
+    def __init__(self, receive: Receive, send: Send, *, hides: bool) -> None:
+        self._receive = receive
+        self._send = send
+        self.hides = hides
+        """Whether the handler is not to hear that the client has gone: it is to come to its end."""
+        self._shown: asyncio.Event | None = None
+        self.gone = False
+        """The server waits for nothing any more."""
+
+    async def receive(self) -> Message:
+        """What comes after the body: that the client has gone. A handler is told so once it only streams."""
+        if self.hides:
+            if self._shown is None:
+                self._shown = asyncio.Event()
+            await self._shown.wait()
+        return await self._receive()
+
+    def show(self) -> None:
+        """From here on the handler hears when the client goes: there is nothing left to bring to an end."""
+        self.hides = False
+        if self._shown is not None:
+            self._shown.set()
+
+    def leave(self) -> None:
+        self.gone = True
+
+    async def send(self, message: Message) -> None:
+        if not self.gone:
+            await self._send(message)
+        elif message.get("more_body", False):
+            raise Gone("the client has gone")
+
+
 class Inlet:
     """The `receive` of the app: the body that was read already, and after it whatever the server says."""
 
-    __slots__ = ("_hides_disconnect", "_left", "_limit", "_receive", "_spooled", "_whole")
+    __slots__ = ("_client", "_left", "_limit", "_receive", "_spooled", "_whole")
 
-    def __init__(self, receive: Receive, limit: int, *, hides_disconnect: bool) -> None:
+    def __init__(self, receive: Receive, client: Client, limit: int) -> None:
         self._receive = receive
+        self._client = client
         self._limit = limit
-        self._hides_disconnect = hides_disconnect
         self._whole: bytes | None = b""
         """The body, when it came in one piece, as nearly all do."""
         self._spooled: Body | None = None
@@ -72,9 +115,7 @@ class Inlet:
                 return {"type": "http.request", "body": chunk, "more_body": True}
             self.close()
             return {"type": "http.request", "body": b"", "more_body": False}
-        if self._hides_disconnect:
-            await asyncio.Event().wait()
-        return await self._receive()
+        return await self._client.receive()
 
     def moved(self) -> "Inlet":
         """For someone else to close."""
@@ -100,15 +141,30 @@ class Outlet:
     What cannot be kept, a stream or what is too large, is settled as done before its first byte goes out.
     """
 
-    __slots__ = ("_chunks", "_exchange", "_limit", "_passing", "_send", "_size", "_start")
+    __slots__ = (
+        "_chunks",
+        "_client",
+        "_exchange",
+        "_limit",
+        "_overdue",
+        "_passing",
+        "_patience",
+        "_size",
+        "_start",
+        "_timer",
+    )
 
-    def __init__(self, exchange: AsyncExchange, send: Send, limit: int) -> None:
+    def __init__(self, exchange: AsyncExchange, client: Client, rules: Rules) -> None:
         self._exchange = exchange
-        self._send = send
-        self._limit = limit
+        self._client = client
+        self._limit = rules.response_limit
+        self._patience = rules.stream_after
         self._start: Message | None = None
         self._chunks: list[bytes] = []
         self._size = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._overdue: asyncio.Task[None] | None = None
+        """Lets go what was kept of a response that does not come to its end."""
         self._passing = False
         """The handler speaks to the client directly."""
 
@@ -118,50 +174,94 @@ class Outlet:
             return self._hand_on(message)
         if kind == "http.response.start":
             self._start = message
-            return _nothing()
+            return self._begin(message)
         if kind == "http.response.body" and self._start is not None:
             return self._take(self._start, message)
-        return self._send(message)
+        return self._client.send(message)
+
+    @property
+    def streams(self) -> bool:
+        """Whether the response goes out as it comes, and nothing is left to be brought to an end."""
+        return self._passing and self._exchange.settled
+
+    async def close(self) -> None:
+        """The handler has ended, in whichever way."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._overdue is not None:
+            await asyncio.wait([self._overdue])
+
+    def _begin(self, start: Message) -> Awaitable[None]:
+        headers = start.get("headers", ())
+        if start.get("trailers", False) or not can_be_kept(start["status"], headers, self._limit):
+            self._passing = True
+            return self._open(start)
+        if not has_length(headers):
+            self._timer = asyncio.get_running_loop().call_later(self._patience, self._stream)
+        return _nothing()
 
     async def _take(self, start: Message, message: Message) -> None:
         body = message.get("body", b"")
         last = not message.get("more_body", False)
-        kept = self._keep(start, body, last=last)
-        if kept and not last:
-            return
-        if len(self._chunks) > 1:
-            body = b"".join(self._chunks)
-            message = {**message, "body": body}
-        self._passing = True
-        exchange = self._exchange
-        if exchange.handling.done is not None and last:
-            await send_answer(self._send, await exchange.repeat(exchange.handling.done))
-            return
-        # What will not be stored may not be given back while its handler still runs.
-        if last or exchange.fate(start["status"]) is Fate.STORE:
-            headers = start.get("headers", ())
-            added = await exchange.settle(start["status"], headers, body if kept else None)
-            if added:
-                start = {**start, "headers": [*headers, *added]}
-        await self._send(start)
-        await self._send(message)
-
-    def _keep(self, start: Message, body: bytes, *, last: bool) -> bool:
-        """Whether the response can be kept, as far as it is known."""
-        if not self._chunks and (
-            start.get("trailers", False)
-            or not can_be_kept(start["status"], start.get("headers", ()), self._limit, goes_on=not last)
-        ):
-            return False
+        if not last and not self._chunks and is_unbuffered(start.get("headers", ())):
+            self._size = self._limit
         self._chunks.append(body)
         self._size += len(body)
-        return self._size <= self._limit
+        if self._size <= self._limit and not last:
+            return
+        self._passing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if last and self._exchange.handling.done is not None:
+            await send_answer(self._client.send, await self._exchange.repeat(self._exchange.handling.done))
+        elif last:
+            await self._send_whole(start, message)
+        else:
+            await self._open(start)
+            await self._client.send({**message, "body": b"".join(self._chunks)})
+
+    async def _send_whole(self, start: Message, message: Message) -> None:
+        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        headers = start.get("headers", ())
+        kept = body if self._size <= self._limit else None
+        added = await self._exchange.settle(start["status"], headers, kept)
+        if added:
+            start = {**start, "headers": [*headers, *added]}
+        await self._client.send(start)
+        await self._client.send({**message, "body": body} if len(self._chunks) > 1 else message)
+        self._client.show()
+
+    async def _open(self, start: Message) -> None:
+        """The head of a response that is not kept. It is done, whatever becomes of the rest of it."""
+        # What will not be stored may not be given back while its handler still runs.
+        if self._exchange.fate(start["status"]) is Fate.STORE:
+            headers = start.get("headers", ())
+            added = await self._exchange.settle(start["status"], headers, None)
+            start = {**start, "headers": [*headers, *added]}
+        self._client.show()
+        await self._client.send(start)
+
+    def _stream(self) -> None:
+        """The end of the response is not in sight."""
+        if not self._passing:
+            self._passing = True
+            self._overdue = asyncio.ensure_future(self._let_go())
+
+    async def _let_go(self) -> None:
+        assert self._start is not None
+        await self._open(self._start)
+        if self._chunks:
+            whole = b"".join(self._chunks)
+            await self._client.send({"type": "http.response.body", "body": whole, "more_body": True})
 
     async def _hand_on(self, message: Message) -> None:
+        if self._overdue is not None:
+            overdue, self._overdue = self._overdue, None
+            await overdue
         ends = message["type"] == "http.response.body" and not message.get("more_body", False)
         if ends and self._start is not None and not self._exchange.settled:
             await self._exchange.settle(self._start["status"], (), None)
-        await self._send(message)
+        await self._client.send(message)
 
 
 async def _nothing() -> None:

@@ -1,16 +1,81 @@
-"""Work that comes to its end although who waits for it is cancelled."""
+"""Handlers that come to their end although their client has gone."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.core.events import logger
+
 T = TypeVar("T")
-_detached: set[asyncio.Task[Any]] = set()
-"""The loop itself keeps only weak references to its tasks."""
+DRAIN = "20s"
+"""How long a server that shuts down waits for them, unless told otherwise."""
 
 
-async def detached(work: Coroutine[Any, Any, T]) -> T:
-    task = asyncio.ensure_future(work)
-    _detached.add(task)
-    task.add_done_callback(_detached.discard)
-    return await asyncio.shield(task)
+class Detached:
+    """The handlers of one guard, each in a task of its own, and how long a server that shuts down waits for them."""
+
+    def __init__(self, drain: Duration = DRAIN) -> None:
+        self._drain = milliseconds(drain, name="drain") / 1_000
+        self._tasks: set[asyncio.Task[Any]] = set()
+        """The loop itself keeps only weak references to its tasks."""
+
+    async def run(
+        self,
+        work: Coroutine[Any, Any, T],
+        *,
+        left: Callable[[], None] = lambda: None,
+        until: Callable[[], bool] = lambda: False,
+        waits: bool = False,
+    ) -> T:
+        """The result of the work. If the caller is cancelled, `left` is called and the work goes on.
+
+        It is cancelled, too, if `until` says that nothing is left to be brought to an end. A caller that `waits` ends no
+        sooner than the work: there are frameworks that take away what a handler needs as soon as its request is over.
+        """
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.done():
+                raise
+            task.add_done_callback(_report)
+            left()
+            if until():
+                task.cancel()
+            while waits and not task.done():
+                await _despite_cancellation(task)
+            raise
+
+    async def drain(self) -> None:
+        """Wait for the handlers of this loop that still run; those that take longer are cancelled, and their keys kept."""
+        loop = asyncio.get_running_loop()
+        running = [task for task in self._tasks if task.get_loop() is loop]
+        if not running:
+            return
+        _, late = await asyncio.wait(running, timeout=self._drain)
+        if late:
+            logger.warning(
+                "%d handlers were cut off %g s after the server began to shut down; their keys stay taken until their "
+                "leases are over, and are then run again or held, as the guard was told",
+                len(late),
+                self._drain,
+            )
+            for task in late:
+                task.cancel()
+            await asyncio.wait(late, timeout=1)
+
+
+async def _despite_cancellation(task: asyncio.Task[Any]) -> None:
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        logger.debug("A request was cancelled again while its handler comes to its end")
+
+
+def _report(task: asyncio.Task[Any]) -> None:
+    """Nobody else hears of how it ended."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("A handler failed after its client had gone", exc_info=error)

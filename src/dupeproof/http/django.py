@@ -15,14 +15,16 @@ from dupeproof.http._sync.desk import Desk
 from dupeproof.http._sync.views import guarded
 from dupeproof.http.answers import Answer, Headers
 from dupeproof.http.bodies import CHUNK, Body, announced_size, check_size
-from dupeproof.http.detaching import detached
+from dupeproof.http.detaching import Detached
 from dupeproof.http.fingerprints import form_digests
 from dupeproof.http.forms import status_of, words_for
 from dupeproof.http.handling import current
-from dupeproof.http.keeping import can_be_kept
+from dupeproof.http.keeping import can_be_kept, is_unbuffered
+from dupeproof.http.order import warn_of_django_order
 from dupeproof.http.problems import Code, Refused
-from dupeproof.http.rules import Options, Scope
-from dupeproof.http.views import READ_BEFORE, ReadBody
+from dupeproof.http.rules import Options, Rules, Scope
+from dupeproof.http.views import READ_BEFORE, ReadBody, read_whole, read_whole_async
+from dupeproof.http.wsgi_request import variable_of
 from dupeproof.http.wsgi_response import decoded
 
 try:
@@ -63,6 +65,7 @@ class IdempotencyMiddleware:
         options = getattr(settings, "DUPEPROOF_HTTP", None)
         if not isinstance(options, dict) or "store" not in options or "scope" not in options:
             raise ConfigError('settings.DUPEPROOF_HTTP is missing; write {"store": "redis://…", "scope": …}')
+        warn_of_django_order(settings.MIDDLEWARE, f"{__name__}.{type(self).__name__}")
         found = {name: _imported(name, value) for name, value in options.items()}
         self._guarded = Idempotent(**found)(get_response)
         if iscoroutinefunction(get_response):
@@ -110,9 +113,10 @@ class Idempotent:
         def order(request): ...
 
     What Django answers for the view, as after `raise Http404`, is an answer and no failure. `store` is a URL for views of
-    both kinds, or a store or guard for those of its own. Under ASGI, Django cancels async views whose client has gone;
-    with `detach` they come to their end, so that the client gets the response when it is back. With `ATOMIC_REQUESTS` take
-    the middleware: Django commits after the view, when a decorator has stored the response already.
+    both kinds, or a store or guard for those of its own. Under ASGI, Django cancels views whose client has gone. Those
+    with a key come to their end all the same, so that the client gets the response when it is back; with `detach=False`
+    they are cancelled, and their keys stay taken until their leases are over. With `ATOMIC_REQUESTS` take the middleware:
+    Django commits after the view, when a decorator has stored the response already.
     """
 
     def __init__(
@@ -120,11 +124,11 @@ class Idempotent:
         *,
         store: str | Store | Once | AsyncStore | AsyncOnce,
         scope: Scope,
-        detach: bool = False,
+        detach: bool = True,
         **options: Unpack[Options],
     ) -> None:
         self._arguments: Any = (store, scope, options)
-        self._detach = detach
+        self._detached = Detached() if detach else None
         self._desk: Desk | None = None
         self._async_desk: AsyncDesk | None = None
 
@@ -172,7 +176,8 @@ class Idempotent:
                 return await sync_to_async(response.render)() if _is_due(response) else response
 
             work = guarded_async(desk, _Incoming(request), _DJANGO, respond)
-            return await (detached(work) if self._detach else work)
+            # Django ends what belongs to the request, its database connections too, when it is over for Django.
+            return await (work if self._detached is None else self._detached.run(work, waits=True))
 
         return guarded_view
 
@@ -199,8 +204,10 @@ def _is_due(response: Any) -> bool:
 
 
 def _imported(name: str, value: Any) -> Any:
-    by_name = name in ("scope", "when", "validate", "fingerprint") and isinstance(value, str)
-    return import_string(value) if by_name else value
+    by_name = name in ("scope", "when", "validate", "fingerprint", "authorize", "codec") and isinstance(
+        value, str
+    )
+    return import_string(value) if by_name and value != "json" else value
 
 
 class _Incoming:
@@ -211,8 +218,8 @@ class _Incoming:
         self.environ = request.META
         self.query: bytes = request.META.get("QUERY_STRING", "").encode("latin-1", "replace")
 
-    def key_values(self, header: str) -> Sequence[str]:
-        name = "HTTP_" + header.upper().replace("-", "_")
+    def header_values(self, header: str) -> Sequence[str]:
+        name = variable_of(header)
         return [self.request.META[name]] if name in self.request.META else []
 
     def body(self, limit: int) -> ReadBody:
@@ -261,25 +268,33 @@ class _Django:
             response[name] = f"{response[name]}, {value}" if name in response else value
         return response
 
-    def seen(self, response: HttpResponseBase, limit: int) -> Answer:
+    def status(self, response: HttpResponseBase) -> int:
+        status: int = response.status_code
+        return status
+
+    def seen(self, response: HttpResponseBase, rules: Rules) -> Answer | Awaitable[Answer]:
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
-        kept = can_be_kept(response.status_code, headers, limit, goes_on=response.streaming)
-        kept = kept and not (response.streaming and response.is_async)
-        body = _whole_body(response) if kept else None
-        return Answer(response.status_code, headers, body if body is None or len(body) <= limit else None)
+        seen = Answer(response.status_code, headers, None)
+        if not can_be_kept(response.status_code, headers, rules.response_limit):
+            return seen
+        if not response.streaming:
+            body: bytes = response.content
+            return seen if len(body) > rules.response_limit else Answer(seen.status, headers, body)
+        if is_unbuffered(headers):
+            return seen
+        if response.is_async:
+            return _seen_async(response, seen, rules)
+        whole, response.streaming_content = read_whole(iter(response.streaming_content), rules)
+        return Answer(seen.status, headers, whole)
 
     def add(self, response: HttpResponseBase, headers: Headers) -> None:
         for name, value in decoded(headers):
             response[name] = value
 
 
-def _whole_body(response: Any) -> bytes:
-    if response.streaming:
-        body = b"".join(response.streaming_content)
-        response.streaming_content = [body]
-        return body
-    content: bytes = response.content
-    return content
+async def _seen_async(response: Any, seen: Answer, rules: Rules) -> Answer:
+    whole, response.streaming_content = await read_whole_async(aiter(response.streaming_content), rules)
+    return Answer(seen.status, seen.headers, whole)
 
 
 _DJANGO = _Django()

@@ -1,10 +1,14 @@
 """What makes two requests the same: method, path, query, media type and body, as one digest."""
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from typing import Any, NamedTuple
 
+from dupeproof.errors import DupeproofError
+from dupeproof.keys.fingerprints import digest
 from dupeproof.keys.names import DIGEST_SIZE
 
 _SHORT = 200
@@ -12,14 +16,63 @@ _SHORT = 200
 _BOUNDARY = re.compile(rb'(?i);\s*boundary=(?:"([^"]{1,200})"|([^\s;,"]{1,200}))')
 
 
-def request_digest(method: str, path: str, query: bytes, content_type: bytes, body: Iterable[bytes]) -> bytes:
+class Head(NamedTuple):
+    """What is compared of a request before its body."""
+
+    method: str
+    path: str
+    query: bytes
+    content_type: bytes
+    chosen: bytes = b""
+    """Of headers that were named, their values as `header_digest` gives them."""
+
+
+def request_digest(head: Head, body: Iterable[bytes]) -> bytes:
     """16 bytes. The boundary of a multipart body does not count: clients draw a new one for every try."""
+    method, path, query, content_type, chosen = head
     media_type, delimiter = _parsed(content_type)
-    head = _head if len(path) + len(query) <= _SHORT else _head.__wrapped__
-    hasher = blake2b(head(method, path, query, media_type), digest_size=DIGEST_SIZE)
+    joined = _head if len(path) + len(query) <= _SHORT else _head.__wrapped__
+    hasher = blake2b(joined(method, path, query, media_type), digest_size=DIGEST_SIZE)
+    hasher.update(chosen)
     for chunk in body if delimiter is None else _part_digests(body, delimiter):
         hasher.update(chunk)
     return hasher.digest()
+
+
+def chosen_digest(head: Head, value: object) -> bytes:
+    """Of a request of which the app has chosen what counts; method and path always do."""
+    return digest([head.method, head.path, head.chosen, value])
+
+
+def json_digest(head: Head, body: Iterable[bytes]) -> bytes:
+    """By what a JSON body says. Of what is no JSON, or says something twice, the bytes count."""
+    whole = b"".join(body)
+    try:
+        content = json.loads(whole, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
+        return digest([head.method, head.path, head.query, head.chosen, content])
+    except (ValueError, RecursionError, DupeproofError):
+        return request_digest(head, (whole,))
+
+
+def header_digest(names: Sequence[str], values_of: Callable[[str], Sequence[str]]) -> bytes:
+    """Of these headers; one that is missing differs from one that is empty."""
+    return digest([[name, list(values_of(name))] for name in names])
+
+
+def is_json(content_type: bytes) -> bool:
+    media_type, _ = _parsed(content_type)
+    return media_type == b"application/json" or media_type.endswith(b"+json")
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"JSON has no {name}")
 
 
 @lru_cache(512)

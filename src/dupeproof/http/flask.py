@@ -14,10 +14,10 @@ from dupeproof.http.answers import Answer, Headers
 from dupeproof.http.bodies import CHUNK, Body, announced_size, check_size
 from dupeproof.http.fingerprints import form_digests
 from dupeproof.http.handling import current
-from dupeproof.http.keeping import can_be_kept
+from dupeproof.http.keeping import can_be_kept, has_length, is_unbuffered
 from dupeproof.http.problems import Code, Refused
-from dupeproof.http.rules import Options, Scope
-from dupeproof.http.views import READ_BEFORE, ReadBody
+from dupeproof.http.rules import Options, Rules, Scope
+from dupeproof.http.views import READ_BEFORE, ReadBody, read_whole
 from dupeproof.http.wsgi_response import decoded
 
 try:
@@ -83,7 +83,7 @@ class _Incoming:
         self.query = request.query_string
         self.environ = request.environ
 
-    def key_values(self, header: str) -> Sequence[str]:
+    def header_values(self, header: str) -> Sequence[str]:
         return self.request.headers.getlist(header)
 
     def body(self, limit: int) -> ReadBody:
@@ -137,16 +137,28 @@ class _Flask:
     def respond(self, answer: Answer) -> Response:
         return current_app.response_class(answer.body, answer.status, decoded(answer.headers))
 
-    def seen(self, response: Response, limit: int) -> Answer:
+    def status(self, response: Response) -> int:
+        return response.status_code
+
+    def seen(self, response: Response, rules: Rules) -> Answer:
         headers = [
             (name.encode("latin-1"), value.encode("latin-1"))
             for name, value in response.get_wsgi_headers(request.environ)
         ]
-        kept = can_be_kept(response.status_code, headers, limit, goes_on=response.is_streamed)
-        if kept:
-            response.direct_passthrough = False  # a file is read
-        body = response.get_data() if kept else None
-        return Answer(response.status_code, headers, body)
+        return Answer(response.status_code, headers, self._kept(response, headers, rules))
+
+    def _kept(self, response: Response, headers: Headers, rules: Rules) -> bytes | None:
+        streams = response.is_streamed
+        if not can_be_kept(response.status_code, headers, rules.response_limit):
+            return None
+        if streams and is_unbuffered(headers):
+            return None
+        response.direct_passthrough = False  # a file is read
+        if not streams or has_length(headers):
+            return response.get_data()
+        body, chunks = read_whole(response.iter_encoded(), rules)
+        response.response = chunks if body is None else [body]
+        return body
 
     def add(self, response: Response, headers: Headers) -> None:
         for name, value in decoded(headers):

@@ -3,6 +3,7 @@
 from contextvars import ContextVar
 from typing import Protocol
 
+from dupeproof.core.codecs import Codec
 from dupeproof.core.records import Terms
 from dupeproof.errors import ConfigError
 from dupeproof.http.answers import Answer
@@ -24,6 +25,9 @@ class Owned(Protocol):
 
     @property
     def terms(self) -> Terms: ...
+
+    @property
+    def codec(self) -> Codec: ...
 
     @property
     def is_open(self) -> bool: ...

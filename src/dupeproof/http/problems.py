@@ -28,6 +28,7 @@ class Code(StrEnum):
     ATTEMPTS_EXHAUSTED = "attempts-exhausted"
     STORE_UNAVAILABLE = "store-unavailable"
     SCOPE_MISSING = "scope-missing"
+    NOT_AUTHORIZED = "not-authorized"
     HANDLER_FAILED = "handler-failed"
 
 
@@ -93,6 +94,9 @@ PROBLEMS = {
     Code.SCOPE_MISSING: Problem(
         500, "Caller unknown", "The server could not tell whose idempotency key this is, so nothing was done."
     ),
+    Code.NOT_AUTHORIZED: Problem(
+        403, "Not authorized", "You may not see the response to this request any more; it was not run again."
+    ),
     Code.HANDLER_FAILED: Problem(
         500, "Internal error", "The request failed; the same key gets this answer again."
     ),
@@ -144,3 +148,23 @@ def problem(
     body = msgspec.json.encode(content)
     headers.append((b"content-length", b"%d" % len(body)))
     return Answer(answered, headers, body)
+
+
+def answer_to(error: Exception) -> Answer | None:
+    """What an error says that has a status: of Starlette, FastAPI, Litestar and Django REST framework, or of Werkzeug."""
+    if callable(respond := getattr(error, "get_response", None)) and isinstance(
+        getattr(error, "code", None), int
+    ):
+        response = respond()
+        headers = [
+            (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.headers
+        ]
+        return Answer(response.status_code, headers, response.get_data())
+    status = getattr(error, "status_code", None)
+    if not isinstance(status, int) or not hasattr(error, "detail"):
+        return None
+    body = msgspec.json.encode({"detail": error.detail}, enc_hook=str)
+    given = getattr(error, "headers", None) or {}
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    headers += [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given.items()]
+    return Answer(status, headers, body)

@@ -7,7 +7,7 @@ else there is not the owner of the key any more, and has to roll back.
 from typing import Any
 
 from dupeproof.errors import ConfigError, DupeproofError
-from dupeproof.http.answers import Answer, AnswerCodec
+from dupeproof.http.answers import Answer
 from dupeproof.http.handling import Handling
 from dupeproof.http.headers import storable
 from dupeproof.sql.faults import table_missing
@@ -16,7 +16,6 @@ from dupeproof.sql.statements import Dialect
 MISSING = table_missing("dupeproof_records", "idempotency")
 _SQLITE_NOW = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"
 _POSTGRES_UNTIL = "clock_timestamp() + CAST(:window AS bigint) * interval '1 millisecond'"
-_CODEC = AnswerCodec()
 
 _COLUMNS = (
     "(key, state, token, attempt, fingerprint, namespace, hold, created_at, lease_until, finished_at, expires_at,"
@@ -76,7 +75,7 @@ def parameters(dialect: Dialect, handling: Handling, answer: Answer | None = Non
         values |= {
             "token": handling.claim.token,
             "fingerprint": handling.claim.fingerprint,
-            "result": _CODEC.encode(answer, Answer),
+            "result": handling.claim.codec.encode(answer, Answer),
         }
     if dialect == "postgresql":
         values = {name: value.hex() for name, value in values.items()}
@@ -86,7 +85,7 @@ def parameters(dialect: Dialect, handling: Handling, answer: Answer | None = Non
             "attempt": handling.attempt,
             "namespace": terms.namespace,
             "window": terms.window,
-            "codec": _CODEC.name,
+            "codec": handling.claim.codec.name,
         }
     return values
 
@@ -95,9 +94,9 @@ def found(handling: Handling, rows: list[tuple[Any, ...]]) -> None:
     """Raises if an earlier run is found to have done the work."""
     for state, token, compared, result, codec in rows:
         if state == "done" and token != handling.claim.token.hex():
-            readable = codec == _CODEC.name
-            answer = _CODEC.decode(bytes.fromhex(result), Answer) if readable else Answer(200, [], None)
-            handling.done = answer
+            own = handling.claim.codec
+            readable = codec == own.name
+            handling.done = own.decode(bytes.fromhex(result), Answer) if readable else Answer(200, [], None)
             handling.reused = compared != handling.claim.fingerprint.hex()
             raise AlreadyDone("this request was completed by an earlier run, whose response is sent again")
 

@@ -7,7 +7,8 @@ from uuid import UUID
 from msgspec import Struct
 
 from dupeproof.core import callables
-from dupeproof.core.durations import Duration
+from dupeproof.core.codecs import Codec
+from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Listener
 from dupeproof.core.policy import OnStoreDown
 from dupeproof.errors import ConfigError
@@ -34,8 +35,15 @@ class RequestOptions(TypedDict, total=False):
     """The name of the header, or a function from the request to the key."""
     validate: Callable[[str], bool]
     """Which keys are welcome, of those that are well-formed."""
-    fingerprint: Callable[[Any, bytes], object]
-    """What must be equal in a retry: a function from the request and its body. Everything, unless given or if it fails."""
+    fingerprint: Literal["json"] | Callable[[Any, bytes], object]
+    """What must be equal in a retry, beside method and path. Query, media type and body unless given. `"json"`: the query,
+    and what a JSON body says, whatever the order of its fields. Or a function from the request and its body; if it fails,
+    all of the request counts."""
+    headers: Iterable[str]
+    """Headers that must be equal in a retry, too, such as `("If-Match",)`."""
+    authorize: Callable[[Any], object]
+    """Asked before every answer that comes from the store, which the app's own checks do not see: a function from the
+    request. False is answered with 403; an HTTPException as the framework does. Async where the middleware is."""
     on_error: OnError
     """After a 5xx or an exception: `release` the key for another try, as is done unless you say so, `store` the answer, or
     `hold` the key until someone has resolved it, where an effect outside your database must not happen twice."""
@@ -45,12 +53,17 @@ class RequestOptions(TypedDict, total=False):
     """Bytes of a request body; 413 beyond."""
     response_limit: int
     """Bytes of a response that are kept; beyond, it is done and not replayable."""
+    stream_after: Duration
+    """A response without a length is held back until it is whole, to be stored. If that takes longer than this, 1 s unless
+    given, it is a stream, which goes out as it comes and is done and not replayable. Server-sent events, and what is sent
+    with `X-Accel-Buffering: no`, are streams from the first byte."""
 
 
 class GuardOptions(TypedDict, total=False):
     """What the guard promises; given with a URL or a store, not with a guard of your own.
 
-    `namespace`, `window`, `lease`, `max_attempts`, `on_store_down`, `events` and `cache` are those of `Once`.
+    `namespace`, `window`, `lease`, `max_attempts`, `on_store_down`, `events`, `codec` and `cache` are those of `Once`. A
+    `codec` of your own, one that encrypts, say, is given the bytes of each response.
     """
 
     namespace: str
@@ -61,6 +74,7 @@ class GuardOptions(TypedDict, total=False):
     max_attempts: int | None
     on_store_down: OnStoreDown
     events: Iterable[Listener]
+    codec: Codec
     cache: int
 
 
@@ -78,11 +92,15 @@ class Rules(Struct, frozen=True):
     """What a client is told to send."""
     find_key: Callable[[Any], object] | None
     validate: Callable[[str], bool] | None
-    fingerprint: Callable[[Any, bytes], object] | None
+    fingerprint: Literal["json"] | Callable[[Any, bytes], object] | None
+    headers: tuple[str, ...]
+    authorize: Callable[[Any], Any] | None
     of_error: Fate
     mismatch_status: int
     request_limit: int
     response_limit: int
+    stream_after: float
+    """Seconds."""
 
 
 def make_rules(scope: Scope, options: RequestOptions, *, is_async: bool) -> Rules:
@@ -98,10 +116,13 @@ def make_rules(scope: Scope, options: RequestOptions, *, is_async: bool) -> Rule
         find_key=None if isinstance(key, str) else key,
         validate=options.get("validate"),
         fingerprint=options.get("fingerprint"),
+        headers=_headers(options.get("headers", ())),
+        authorize=_authorize(options.get("authorize"), is_async=is_async),
         of_error=of_errors(options.get("on_error", "release")),
         mismatch_status=_mismatch_status(options.get("style", "ietf")),
         request_limit=_size("request_limit", options.get("request_limit", 32 * 2**20)),
         response_limit=_size("response_limit", options.get("response_limit", 2**20)),
+        stream_after=milliseconds(options.get("stream_after", "1s"), name="stream_after") / 1_000,
     )
 
 
@@ -123,11 +144,35 @@ def _scope(scope: Scope, *, is_async: bool) -> Scope:
             "scope= says whose key it is: a function from the request to a stable id of the caller, such as "
             "lambda request: request.user.id; or scope=SHARED if all callers may see each other's responses"
         )
-    if callables.is_async(scope) and not is_async:
-        raise ConfigError(
-            "scope= is an async function, and this is a sync middleware; give it a plain function"
-        )
+    _check_kind("scope", scope, is_async=is_async)
     return scope
+
+
+def _authorize(given: Callable[[Any], object] | None, *, is_async: bool) -> Callable[[Any], object] | None:
+    if given is None:
+        return None
+    if not callable(given):
+        raise ConfigError(
+            "authorize= takes a function from the request that says whether a stored response may be given out; "
+            f"got a {type(given).__qualname__}"
+        )
+    _check_kind("authorize", given, is_async=is_async)
+    return given
+
+
+def _check_kind(name: str, function: Callable[..., object], *, is_async: bool) -> None:
+    if callables.is_async(function) and not is_async:
+        raise ConfigError(
+            f"{name}= is an async function, and this is a sync middleware; give it a plain function"
+        )
+
+
+def _headers(names: Iterable[str]) -> tuple[str, ...]:
+    """In lower case and sorted, so that their order in the settings does not count."""
+    chosen = (names,) if isinstance(names, str) else tuple(names)
+    if not all(isinstance(name, str) for name in chosen) or "" in chosen:
+        raise ConfigError(f"headers= takes names of headers, such as ('If-Match',); got {names!r}")
+    return tuple(sorted({name.lower() for name in chosen}))
 
 
 def _check_functions(options: RequestOptions) -> None:
@@ -135,6 +180,8 @@ def _check_functions(options: RequestOptions) -> None:
     for name in _FUNCTIONS & options.keys():
         given = options[name]  # type: ignore[literal-required] # one of its names
         if given is None or (name == "key" and isinstance(given, str)):
+            continue
+        if name == "fingerprint" and given == "json":
             continue
         if not callable(given) or callables.is_async(given):
             raise ConfigError(f"{name}= takes a plain function, not an async one; got {_kind(given)}")

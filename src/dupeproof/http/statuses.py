@@ -20,8 +20,17 @@ class Fate(Enum):
 
 
 _OF_ERRORS = {"store": Fate.STORE, "release": Fate.FAIL, "hold": Fate.HOLD}
-REFUSALS = frozenset({401, 403, 407, 408, 409, 421, 425, 429})
-"""The request was turned away, and would be welcome again with other credentials or at another time."""
+NOT_DONE = frozenset(
+    (
+        # Sent elsewhere, with method and body (301 too, for all methods but POST): what is there gives the answer.
+        *(301, 307, 308),
+        # Welcome again with other credentials, or at another time.
+        *(401, 403, 407, 408, 409, 421, 425, 429),
+        # Refused for what is in it, before any work: once corrected, it may use its key.
+        422,
+    )
+)
+"""Statuses which say that nothing was done. 302 and 303 are results: what a form is answered with when it was taken."""
 
 
 def of_errors(on_error: OnError) -> Fate:
@@ -36,4 +45,4 @@ def of_errors(on_error: OnError) -> Fate:
 def fate_of(status: int, of_error: Fate) -> Fate:
     if status >= 500:
         return of_error
-    return Fate.RELEASE if status in REFUSALS else Fate.STORE
+    return Fate.RELEASE if status in NOT_DONE else Fate.STORE

@@ -17,6 +17,10 @@ class WsgiRequest(Mapping[str, Any]):
         self.path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         self.query: str = environ.get("QUERY_STRING", "")
 
+    def header_values(self, header: str) -> list[str]:
+        """The value of a header, in which a WSGI server has joined them all."""
+        return [self.headers[header]] if header in self.headers else []
+
     def __getitem__(self, name: str) -> Any:
         return self.environ[name]
 

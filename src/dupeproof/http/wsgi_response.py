@@ -1,13 +1,15 @@
 """The response of a WSGI app, held back until it is whole and its key is settled."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
+from math import inf
 from types import TracebackType
 
 from dupeproof.http._sync.exchange import Exchange
 from dupeproof.http.answers import Answer, Headers
 from dupeproof.http.bodies import Body
-from dupeproof.http.keeping import can_be_kept
+from dupeproof.http.keeping import can_be_kept, has_length, is_unbuffered
 from dupeproof.http.rules import Rules
 from dupeproof.http.statuses import Fate
 
@@ -28,6 +30,7 @@ class Outlet:
         self._start_response = start_response
         self._request = request
         self._limit = rules.response_limit
+        self._patience = rules.stream_after
         self._line = ""
         self._headers: list[tuple[str, str]] = []
         self._chunks: list[bytes] = []
@@ -54,12 +57,18 @@ class Outlet:
         chunks = iter(iterable)
         if not self._line:  # some call it only now
             self._take(next(chunks, b""))
-        if self._can_be_kept(iterable):
+        headers = _encoded(self._headers)
+        # Lists are whole, and so is what Django says is.
+        goes_on = not hasattr(iterable, "__len__") and bool(getattr(iterable, "streaming", True))
+        if can_be_kept(self._status, headers, self._limit) and not (goes_on and is_unbuffered(headers)):
+            ends = time.monotonic() + self._patience if goes_on and not has_length(headers) else inf
             while not self._is_passing:
                 chunk = next(chunks, None)
                 if chunk is None:
                     return self._whole()
                 self._take(chunk)
+                if time.monotonic() > ends:
+                    break
         self._pass()
         return _Rest(self, chunks)
 
@@ -88,11 +97,6 @@ class Outlet:
     @property
     def _is_passing(self) -> bool:
         return self._write is not None
-
-    def _can_be_kept(self, iterable: Iterable[bytes]) -> bool:
-        # Lists are whole, and so is what Django says is; what else has no length may go on for ever.
-        goes_on = not hasattr(iterable, "__len__") and bool(getattr(iterable, "streaming", True))
-        return can_be_kept(self._status, _encoded(self._headers), self._limit, goes_on=goes_on)
 
     @property
     def _status(self) -> int:

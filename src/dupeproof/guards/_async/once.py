@@ -97,6 +97,11 @@ class AsyncOnce:
     def namespace(self) -> str:
         return self._policy.terms.namespace
 
+    @property
+    def codec(self) -> Codec:
+        """How results are stored."""
+        return self._codec
+
     # Seen before?
 
     async def seen(self, key: Key, *, meta: object = None) -> bool:

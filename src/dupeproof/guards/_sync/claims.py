@@ -91,6 +91,16 @@ class Claim:
         return self._request.terms
 
     @property
+    def codec(self) -> Codec:
+        """How its result is stored."""
+        return self._codec
+
+    @property
+    def stored(self) -> outcomes.Done | None:
+        """The result of before as the store has it; None unless done."""
+        return self._done
+
+    @property
     def result(self) -> Any:
         """The value: yours to set when won, the stored one when done."""
         if self._done is None:

@@ -98,6 +98,11 @@ class Once:
     def namespace(self) -> str:
         return self._policy.terms.namespace
 
+    @property
+    def codec(self) -> Codec:
+        """How results are stored."""
+        return self._codec
+
     # Seen before?
 
     def seen(self, key: Key, *, meta: object = None) -> bool:

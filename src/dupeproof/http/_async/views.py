@@ -7,8 +7,11 @@ from dupeproof.core.events import logger
 from dupeproof.guards._async.runtime import settle
 from dupeproof.http._async.desk import AsyncDesk
 from dupeproof.http._async.exchange import AsyncExchange
+from dupeproof.http.answers import Answer
+from dupeproof.http.fingerprints import Head
 from dupeproof.http.handling import current
 from dupeproof.http.problems import Refused, problem
+from dupeproof.http.rules import Rules
 from dupeproof.http.views import Framework, Incoming
 
 R = TypeVar("R")
@@ -22,25 +25,40 @@ async def guarded(
     if not desk.wants(incoming.method, request):
         return await settle(view())
     try:
-        key = desk.find_key(incoming.key_values(desk.rules.header), request)
+        key = desk.find_key(incoming.header_values(desk.rules.header), request)
         if key is None:
             return await settle(view())
         whole_key = await desk.whose(key, request)
+        if whole_key is None:
+            response: R = await settle(view())
+            desk.unguarded(framework.status(response))
+            return response
         if desk.is_inner(incoming.environ, whole_key):
             return await settle(view())
         body = incoming.body(desk.rules.request_limit)
-        compared = desk.compared(
-            request, incoming.method, incoming.path, incoming.query, body.content_type, body.chunks
-        )
+        head = Head(incoming.method, incoming.path, incoming.query, body.content_type)
+        compared = desk.compared(request, head, incoming.header_values, body.chunks)
     except Refused as refused:
         return framework.respond(problem(refused.code, the_key=desk.rules.the_key))
     exchange = desk.exchange(whole_key, compared)
-    answer = await exchange.begin()
+    answer = await exchange.begin(",".join(incoming.header_values("accept-encoding")) or None)
     if answer is not None:
-        return framework.respond(answer)
+        return framework.respond(await desk.authorized(request, answer))
+    # What is stored goes to others too, who may accept no coding: whatever compresses stands outside of us.
+    accepts = incoming.environ.pop("HTTP_ACCEPT_ENCODING", None)
+    try:
+        return await _run(exchange, framework, view, desk.rules)
+    finally:
+        if accepts is not None:
+            incoming.environ["HTTP_ACCEPT_ENCODING"] = accepts
+
+
+async def _run(
+    exchange: AsyncExchange, framework: Framework[R], view: Callable[[], Awaitable[R]], rules: Rules
+) -> R:
     token = current.set(exchange.handling)
     try:
-        return await _settled(exchange, framework, await settle(view()), desk.rules.response_limit)
+        return await _settled(exchange, framework, await settle(view()), rules)
     except Exception as exc:
         if exchange.settled:
             raise
@@ -58,9 +76,9 @@ async def guarded(
         current.reset(token)
 
 
-async def _settled(exchange: AsyncExchange, framework: Framework[R], response: R, limit: int) -> R:
+async def _settled(exchange: AsyncExchange, framework: Framework[R], response: R, rules: Rules) -> R:
     if exchange.handling.done is not None:
         return framework.respond(await exchange.repeat(exchange.handling.done))
-    seen = framework.seen(response, limit)
+    seen: Answer = await settle(framework.seen(response, rules))
     framework.add(response, await exchange.settle(seen.status, seen.headers, seen.body))
     return response

@@ -6,12 +6,11 @@ held when the lease is over. The finish comes before the first byte of the respo
 the request and will not run it again.
 """
 
-from typing import Any
-
 from dupeproof.core.events import logger
 from dupeproof.errors import ClaimLost, NotReplayable, StoreUnavailable
 from dupeproof.guards._sync.claims import Claim
-from dupeproof.http.answers import Answer, Headers, Pairs
+from dupeproof.http.answers import Answer, Headers, Pairs, given_by_hand
+from dupeproof.http.codings import in_accepted_coding
 from dupeproof.http.handling import Handling
 from dupeproof.http.headers import NOT_STORED, REPLAYED, storable, value_of
 from dupeproof.http.problems import REFUSALS, Code, problem
@@ -37,8 +36,8 @@ class Exchange:
         self.settled = False
         """What becomes of the key is decided; what happens now is the handler's own affair."""
 
-    def begin(self) -> Answer | None:
-        """What to answer in place of the handler; None when it is to run."""
+    def begin(self, accepts: str | None) -> Answer | None:
+        """What to answer in place of the handler; None when it is to run. `accepts` is this try's Accept-Encoding."""
         claim = self._claim
         try:
             claim.acquire()
@@ -47,11 +46,16 @@ class Exchange:
         if claim.won:
             self.handling = Handling(self._key, claim, claim.attempt)
             return None
+        return replay(self._stored(), accepts)
+
+    def _stored(self) -> Answer | None:
         try:
-            stored = claim.result
+            stored = self._claim.result
         except NotReplayable:
-            return problem(Code.ALREADY_COMPLETED)
-        return replay(stored)
+            done = self._claim.stored
+            return None if done is None else given_by_hand(done.result, done.codec)
+        assert isinstance(stored, Answer)
+        return stored
 
     def fate(self, status: int) -> Fate:
         return self.handling.fate or fate_of(status, self._rules.of_error)
@@ -122,10 +126,12 @@ class Exchange:
         return problem(code, status=self._rules.mismatch_status if code is Code.KEY_REUSED else None)
 
 
-def replay(stored: Any) -> Answer:
+def replay(stored: Answer | None, accepts: str | None = None) -> Answer:
     """The stored response once more; or, if it was not kept, that it is done."""
-    assert isinstance(stored, Answer)
+    if stored is None:
+        return problem(Code.ALREADY_COMPLETED)
     if stored.body is None:
         location = value_of(stored.headers, b"location")
         return problem(Code.ALREADY_COMPLETED, location=location, completed_status=stored.status)
-    return Answer(stored.status, [*stored.headers, REPLAYED], stored.body)
+    readable = in_accepted_coding(stored, accepts)
+    return Answer(readable.status, [*readable.headers, REPLAYED], readable.body)

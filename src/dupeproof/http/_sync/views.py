@@ -8,8 +8,11 @@ from dupeproof.core.events import logger
 from dupeproof.guards._sync.runtime import settle
 from dupeproof.http._sync.desk import Desk
 from dupeproof.http._sync.exchange import Exchange
+from dupeproof.http.answers import Answer
+from dupeproof.http.fingerprints import Head
 from dupeproof.http.handling import current
 from dupeproof.http.problems import Refused, problem
+from dupeproof.http.rules import Rules
 from dupeproof.http.views import Framework, Incoming
 
 R = TypeVar("R")
@@ -21,25 +24,38 @@ def guarded(desk: Desk, incoming: Incoming, framework: Framework[R], view: Calla
     if not desk.wants(incoming.method, request):
         return settle(view())
     try:
-        key = desk.find_key(incoming.key_values(desk.rules.header), request)
+        key = desk.find_key(incoming.header_values(desk.rules.header), request)
         if key is None:
             return settle(view())
         whole_key = desk.whose(key, request)
+        if whole_key is None:
+            response: R = settle(view())
+            desk.unguarded(framework.status(response))
+            return response
         if desk.is_inner(incoming.environ, whole_key):
             return settle(view())
         body = incoming.body(desk.rules.request_limit)
-        compared = desk.compared(
-            request, incoming.method, incoming.path, incoming.query, body.content_type, body.chunks
-        )
+        head = Head(incoming.method, incoming.path, incoming.query, body.content_type)
+        compared = desk.compared(request, head, incoming.header_values, body.chunks)
     except Refused as refused:
         return framework.respond(problem(refused.code, the_key=desk.rules.the_key))
     exchange = desk.exchange(whole_key, compared)
-    answer = exchange.begin()
+    answer = exchange.begin(",".join(incoming.header_values("accept-encoding")) or None)
     if answer is not None:
-        return framework.respond(answer)
+        return framework.respond(desk.authorized(request, answer))
+    # What is stored goes to others too, who may accept no coding: whatever compresses stands outside of us.
+    accepts = incoming.environ.pop("HTTP_ACCEPT_ENCODING", None)
+    try:
+        return _run(exchange, framework, view, desk.rules)
+    finally:
+        if accepts is not None:
+            incoming.environ["HTTP_ACCEPT_ENCODING"] = accepts
+
+
+def _run(exchange: Exchange, framework: Framework[R], view: Callable[[], R], rules: Rules) -> R:
     token = current.set(exchange.handling)
     try:
-        return _settled(exchange, framework, settle(view()), desk.rules.response_limit)
+        return _settled(exchange, framework, settle(view()), rules)
     except Exception as exc:
         if exchange.settled:
             raise
@@ -57,9 +73,9 @@ def guarded(desk: Desk, incoming: Incoming, framework: Framework[R], view: Calla
         current.reset(token)
 
 
-def _settled(exchange: Exchange, framework: Framework[R], response: R, limit: int) -> R:
+def _settled(exchange: Exchange, framework: Framework[R], response: R, rules: Rules) -> R:
     if exchange.handling.done is not None:
         return framework.respond(exchange.repeat(exchange.handling.done))
-    seen = framework.seen(response, limit)
+    seen: Answer = settle(framework.seen(response, rules))
     framework.add(response, exchange.settle(seen.status, seen.headers, seen.body))
     return response

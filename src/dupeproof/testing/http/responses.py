@@ -50,12 +50,32 @@ class HttpResponseConformance(HttpCase):
         assert self.runs(client, name) == 1
 
     def test_a_client_error_is_replayed(self, client: httpx.Client) -> None:
-        """`invalid` answers with 422."""
+        """`declined` answers with 402."""
         key, name = new_name(), new_name()
-        first, again = [self.send(client, key, self.ask("invalid", name)) for _ in range(2)]
-        assert first.status_code == again.status_code == 422
+        first, again = [self.send(client, key, self.ask("declined", name)) for _ in range(2)]
+        assert first.status_code == again.status_code == 402
         assert again.headers[REPLAYED] == "true"
         assert self.runs(client, name) == 1
+
+    def test_a_request_that_is_sent_elsewhere_takes_its_key_along(self, client: httpx.Client) -> None:
+        """`moved` answers with 307, and sends to `binary`."""
+        key, name = new_name(), new_name()
+        for _ in range(2):
+            response = self.send(client, key, self.ask("moved", name))
+            assert response.status_code == 307
+            assert REPLAYED not in response.headers
+        first, again = [self.send(client, key, self.ask("binary", name)) for _ in range(2)]
+        assert first.content == again.content == bytes(range(256))
+        assert again.headers[REPLAYED] == "true"
+        assert self.runs(client, name) == 3
+
+    def test_a_corrected_request_may_use_its_key(self, client: httpx.Client) -> None:
+        """`invalid` answers with 422."""
+        key, name = new_name(), new_name()
+        assert self.send(client, key, self.ask("invalid", name)).status_code == 422
+        corrected = self.send(client, key, self.order(name))
+        assert corrected.is_success
+        assert REPLAYED not in corrected.headers
 
     @pytest.mark.parametrize(("kind", "status"), [("refused", 403), ("broken", 500)])
     def test_what_was_turned_away_or_failed_may_run_again(
@@ -72,7 +92,7 @@ class HttpResponseConformance(HttpCase):
     @pytest.mark.parametrize(
         ("kind", "content"),
         [
-            ("stream", b"one two three"),
+            ("unbuffered", b"one two three"),
             ("events", b"data: one\n\ndata: two\n\n"),
             ("large", b"x" * 3_000_000),
         ],
@@ -80,7 +100,8 @@ class HttpResponseConformance(HttpCase):
     def test_what_cannot_be_kept_is_done_all_the_same(
         self, client: httpx.Client, kind: str, content: bytes
     ) -> None:
-        """`stream` generates "one two three"; `events` are server-sent; `large` is a body of three million x."""
+        """`unbuffered` generates "one two three" and has `X-Accel-Buffering: no`; `events` are server-sent; `large` is a
+        body of three million x."""
         key, name = new_name(), new_name()
         first = self.send(client, key, self.ask(kind, name))
         assert first.status_code == 200
@@ -91,13 +112,25 @@ class HttpResponseConformance(HttpCase):
         assert again.json()["completed_status"] == 200
         assert self.runs(client, name) == 1
 
-    def test_a_stream_arrives_as_it_is_made(self, client: httpx.Client) -> None:
-        """`trickle` generates "first", and half a second later "second"."""
-        headers = {**self.user("someone"), KEY: new_name()}
-        with client.stream(**self.ask("trickle", new_name()), headers=headers) as response:
+    def test_a_response_without_a_length_is_replayed(self, client: httpx.Client) -> None:
+        """`stream` generates "one two three", without a Content-Length."""
+        key, name = new_name(), new_name()
+        first, again = [self.send(client, key, self.ask("stream", name)) for _ in range(2)]
+        assert first.content == again.content == b"one two three"
+        assert again.headers[REPLAYED] == "true"
+        assert self.runs(client, name) == 1
+
+    def test_a_stream_whose_end_is_not_in_sight_arrives_as_it_is_made(self, client: httpx.Client) -> None:
+        """`trickle` generates "first", "second" 1.5 seconds later, and after half a second more "third"."""
+        key, request = new_name(), self.ask("trickle", new_name())
+        with client.stream(**request, headers={**self.user("someone"), KEY: key}) as response:
+            assert response.headers[STORED] == "false"
             pieces = response.iter_raw()
-            assert next(pieces) == b"first"
-            assert b"".join(pieces) == b"second"
+            early = next(pieces)
+            # Where nothing but the handler runs, its next piece is waited for.
+            assert early in (b"first", b"firstsecond")
+            assert b"firstsecondthird" == early + b"".join(pieces)
+        assert answered(self.send(client, key, request), 409, "already-completed")
 
     def test_a_file_is_replayed(self, client: httpx.Client) -> None:
         """`file` answers with a small file."""
