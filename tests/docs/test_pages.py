@@ -106,7 +106,10 @@ def test_what_the_reference_is_drawn_from_is_there(page):
 PUBLIC = [
     "dupeproof",
     *(f"dupeproof.brokers.{name}" for name in ("kafka", "memory", "nats", "rabbitmq", "redis_streams")),
-    *(f"dupeproof.http{name}" for name in ("", ".client", ".django", ".fastapi", ".flask", ".wsgi")),
+    *(
+        f"dupeproof.http{name}"
+        for name in ("", ".client", ".django", ".drf", ".fastapi", ".flask", ".ninja", ".wsgi")
+    ),
     *(
         f"dupeproof.{name}"
         for name in ("cleanup", "console", "doctor", "filters", "inbox", "outbox", "stores")

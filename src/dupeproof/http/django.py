@@ -1,5 +1,6 @@
 """For Django: a middleware for all of a project, a decorator for single views; sync and async."""
 
+import warnings
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import wraps
 from inspect import iscoroutine
@@ -30,6 +31,7 @@ try:
     from django.conf import settings
     from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
     from django.core.handlers.exception import response_for_exception
+    from django.db import connections
     from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
     from django.http.multipartparser import MultiPartParserError
     from django.http.request import UnreadablePostError
@@ -112,7 +114,8 @@ class Idempotent:
     What Django answers for the view, as after `raise Http404`, is an answer and no failure. `store` is a URL for views of
     both kinds, or a store or guard for those of its own. Under ASGI, Django cancels async views whose client has gone;
     with `detach` they come to their end, so that the client gets the response when it is back. With `ATOMIC_REQUESTS` take
-    the middleware: Django commits after the view, when a decorator has stored the response already.
+    the middleware: Django commits after the view, when a decorator has stored the response already. Django REST framework
+    and django-ninja have decorators of their own, in `dupeproof.http.drf` and `dupeproof.http.ninja`.
     """
 
     def __init__(
@@ -129,7 +132,10 @@ class Idempotent:
         self._async_desk: AsyncDesk | None = None
 
     def __call__(self, view: View) -> View:
-        return self._around_async(view) if iscoroutinefunction(view) else self._around(view)
+        guarded_view = self._around_async(view) if iscoroutinefunction(view) else self._around(view)
+        # django-ninja asks these when it makes an operation of the view: one that returns data, and no response.
+        guarded_view._ninja_contribute_to_operation = [_refuse_operation]  # type: ignore[attr-defined] # noqa: SLF001
+        return guarded_view
 
     def _around(self, view: View) -> View:
         if self._desk is None:
@@ -138,6 +144,9 @@ class Idempotent:
 
         @wraps(view)
         def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            _check_request(request)
+            warn_of_atomic_requests(request)
+
             def respond() -> Any:
                 try:
                     response = view(request, *args, **kwargs)
@@ -148,7 +157,7 @@ class Idempotent:
                 _check_response(response)
                 return response.render() if _is_due(response) else response
 
-            return guarded(desk, _Incoming(request), _DJANGO, respond)
+            return guarded(desk, DjangoRequest(request), DJANGO, respond)
 
         return guarded_view
 
@@ -162,6 +171,8 @@ class Idempotent:
 
         @wraps(view)
         async def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            _check_request(request)
+
             async def respond() -> Any:
                 try:
                     response = await view(request, *args, **kwargs)
@@ -171,10 +182,48 @@ class Idempotent:
                     return await sync_to_async(_answer_to)(request, exc)
                 return await sync_to_async(response.render)() if _is_due(response) else response
 
-            work = guarded_async(desk, _Incoming(request), _DJANGO, respond)
+            work = guarded_async(desk, DjangoRequest(request), DJANGO, respond)
             return await (detached(work) if self._detach else work)
 
         return guarded_view
+
+
+def _check_request(request: Any) -> None:
+    if not isinstance(request, HttpRequest):
+        raise ConfigError(
+            f"a view was called with a {type(request).__qualname__} and not with Django's request; for Django REST framework "
+            "use dupeproof.http.drf.Idempotent, for other methods of classes django.utils.decorators.method_decorator"
+        )
+
+
+def _refuse_operation(_: object) -> None:
+    raise ConfigError("this is a django-ninja operation; use dupeproof.http.ninja.Idempotent for it")
+
+
+_warned: set[str] = set()
+
+
+def warn_of_atomic_requests(request: HttpRequest) -> None:
+    """Once for each view that Django puts into a transaction. Around all of Django, as a middleware is, no view is known."""
+    if request.resolver_match is None:
+        return
+    view = request.resolver_match.func
+    apart = getattr(view, "_non_atomic_requests", ())  # as Django itself does, which has no other way to tell
+    atomic = [
+        alias
+        for alias, database in connections.settings.items()
+        if database.get("ATOMIC_REQUESTS") and alias not in apart
+    ]
+    name = f"{view.__module__}.{getattr(view, '__qualname__', type(view).__qualname__)}"
+    if atomic and name not in _warned:
+        _warned.add(name)
+        warnings.warn(
+            f"{name}: ATOMIC_REQUESTS of the database {atomic[0]!r} commits after the view, when its response is stored "
+            "already. Should the commit fail, retries get the response of work that was undone. Take "
+            "dupeproof.http.django.IdempotencyMiddleware in place of the decorator, or put "
+            "django.db.transaction.non_atomic_requests around the view and use idempotency.transaction in its own transaction",
+            stacklevel=2,
+        )
 
 
 def _answer_to(request: HttpRequest, exc: Exception) -> HttpResponseBase:
@@ -203,7 +252,7 @@ def _imported(name: str, value: Any) -> Any:
     return import_string(value) if by_name else value
 
 
-class _Incoming:
+class DjangoRequest:
     def __init__(self, request: HttpRequest) -> None:
         self.request = request
         self.method: str = request.method
@@ -212,8 +261,10 @@ class _Incoming:
         self.query: bytes = request.META.get("QUERY_STRING", "").encode("latin-1", "replace")
 
     def key_values(self, header: str) -> Sequence[str]:
-        name = "HTTP_" + header.upper().replace("-", "_")
-        return [self.request.META[name]] if name in self.request.META else []
+        value = self.request.headers.get(
+            header
+        )  # not from META: the client that django-ninja tests with differs there
+        return [] if value is None else [value]
 
     def body(self, limit: int) -> ReadBody:
         request = self.request
@@ -225,9 +276,9 @@ class _Incoming:
         if request._read_started:  # noqa: SLF001 - a parsed form; there is no other way to tell
             if request.content_type != "multipart/form-data":
                 raise ConfigError(READ_BEFORE.format("request.body"))
-            uploads = ((name, file) for name, files in request.FILES.lists() for file in files)
-            heads = (((name, file.name, file.content_type), _rewound(file)) for name, file in uploads)
-            return ReadBody(b"multipart/form-data", form_digests(request.POST.lists(), heads))
+            return ReadBody(
+                b"multipart/form-data", form_digests(request.POST.lists(), uploads(request.FILES))
+            )
         body = Body(limit)
         try:
             while chunk := request.read(CHUNK):
@@ -246,13 +297,20 @@ class _Incoming:
         return ReadBody(content_type, body.then_rewound())
 
 
+def uploads(files: Any) -> Iterator[tuple[tuple[str | None, ...], Iterator[bytes]]]:
+    """Of each upload what is known of it, and its chunks."""
+    for name, of_name in files.lists():
+        for file in of_name:
+            yield (name, file.name, file.content_type), _rewound(file)
+
+
 def _rewound(file: Any) -> Iterator[bytes]:
     """The chunks of an upload, and then it is at its beginning again."""
     yield from file.chunks()
     file.seek(0)
 
 
-class _Django:
+class Django:
     def respond(self, answer: Answer) -> HttpResponseBase:
         response = HttpResponse(answer.body, status=answer.status)
         del response["Content-Type"]
@@ -282,4 +340,4 @@ def _whole_body(response: Any) -> bytes:
     return content
 
 
-_DJANGO = _Django()
+DJANGO = Django()
