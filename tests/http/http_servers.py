@@ -77,6 +77,10 @@ def on(servers=tuple(SERVERS), stores=tuple(STORES), *, around=("",)):
 DECORATED = {
     "wsgiref-django": (wsgiref("app_django"), {"SHOP_FORM": "decorator"}),
     "uvicorn-django-views": (uvicorn("app_django"), {"SHOP_FORM": "decorator", "SHOP_ASYNC": "1"}),
+    "gunicorn-drf": (gunicorn("app_drf"), {}),
+    "uvicorn-drf": (uvicorn("app_drf"), {"SHOP_ASYNC": "1"}),
+    "gunicorn-ninja": (gunicorn("app_ninja"), {}),
+    "uvicorn-ninja": (uvicorn("app_ninja"), {"SHOP_ASYNC": "1"}),
 }
 """Other forms of what is among the servers; one store will do for them."""
 
