@@ -214,7 +214,10 @@ def warn_of_atomic_requests(request: HttpRequest) -> None:
         for alias, database in connections.settings.items()
         if database.get("ATOMIC_REQUESTS") and alias not in apart
     ]
-    name = f"{view.__module__}.{getattr(view, '__qualname__', type(view).__qualname__)}"
+    named = getattr(
+        view, "view_class", view
+    )  # of a class there is a function, which has its name from Django
+    name = f"{named.__module__}.{getattr(named, '__qualname__', type(named).__qualname__)}"
     if atomic and name not in _warned:
         _warned.add(name)
         warnings.warn(
