@@ -555,7 +555,7 @@ class TestWrongUse:
             post(client(view, raises=True))
 
     def test_with_a_guard_for_tasks(self):
-        with pytest.raises(ConfigError):
+        with pytest.raises(ConfigError, match=r"give Once\("):
             Idempotent(store=AsyncOnce("memory://"), scope=SHARED)(lambda request: None)
         Idempotent(store=Once("memory://"), scope=SHARED)(lambda request: None)
 

@@ -137,10 +137,14 @@ class Idempotent:
         guarded_view._ninja_contribute_to_operation = [_refuse_operation]  # type: ignore[attr-defined] # noqa: SLF001
         return guarded_view
 
-    def _around(self, view: View) -> View:
+    def _sync_desk(self) -> Desk:
         if self._desk is None:
+            _check_kind(self._arguments[0], AsyncOnce, Once)
             self._desk = Desk(*self._arguments)
-        desk = self._desk
+        return self._desk
+
+    def _around(self, view: View) -> View:
+        desk = self._sync_desk()
 
         @wraps(view)
         def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -164,6 +168,7 @@ class Idempotent:
     def _around_async(self, view: Callable[..., Awaitable[Any]]) -> View:
         if self._async_desk is None:
             store, scope, options = self._arguments
+            _check_kind(store, Once, AsyncOnce)
             # `request.user` asks the database, which Django allows in no event loop.
             waiting = callable(scope) and not iscoroutinefunction(scope)
             self._async_desk = AsyncDesk(store, sync_to_async(scope) if waiting else scope, options)
@@ -186,6 +191,15 @@ class Idempotent:
             return await (detached(work) if self._detach else work)
 
         return guarded_view
+
+
+def _check_kind(store: object, wrong: type, right: type) -> None:
+    if isinstance(store, wrong):
+        kind = "async" if right is AsyncOnce else "sync"
+        raise ConfigError(
+            f"this view is {kind}, and its guard is of the other kind; give {right.__name__}(…), or the URL of the store, "
+            "which is good for both"
+        )
 
 
 def _check_request(request: Any) -> None:

@@ -10,7 +10,6 @@ from inspect import Parameter, iscoroutinefunction, signature
 from typing import Any
 
 from dupeproof.errors import ConfigError, KeyInvalid
-from dupeproof.http._sync.desk import Desk
 from dupeproof.http._sync.views import guarded
 from dupeproof.http.bodies import announced_size
 from dupeproof.http.fingerprints import form_digests
@@ -67,9 +66,7 @@ class Idempotent(DjangoIdempotent):
 
     def __call__(self, view: Handler) -> Handler:
         _check_handler(view)
-        if self._desk is None:
-            self._desk = Desk(*self._arguments)
-        desk = self._desk
+        desk = self._sync_desk()
         _check_methods(view, desk.rules.methods)
 
         @wraps(view)
