@@ -85,13 +85,20 @@ DECORATED = {
 """Other forms of what is among the servers; one store will do for them."""
 
 
+SNIPPETS = {
+    "gunicorn-snippets": (gunicorn("app_snippets"), {}),
+    "uvicorn-snippets": (uvicorn("app_snippets"), {"SHOP_ASYNC": "1"}),
+}
+"""No shop, but the app of a tutorial."""
+
+
 class Shop:
     """A shop that runs once it is started. What it did is in its journal."""
 
     def __init__(self, folder: Path, server: str, store: str, **env: str) -> None:
         self._folder = folder
         self.store = store
-        self._command, others = (SERVERS | DECORATED)[server]
+        self._command, others = (SERVERS | DECORATED | SNIPPETS)[server]
         self.journal = folder / "journal"
         (folder / "small.txt").write_bytes(b"a small file\n")
         self._env = {"SHOP_JOURNAL": str(self.journal), "SHOP_STORE": store, **others, **env}

@@ -1,7 +1,12 @@
 """What views of Django REST framework may do, decorated."""
 
+import sqlite3
+import time
 import warnings
+from functools import partial
+from uuid import uuid4
 
+import httpx
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import HttpResponse
@@ -9,6 +14,7 @@ from django.test import override_settings
 from django.test.signals import setting_changed  # noqa: F401 - without it the URLs would not change
 from django.urls import path
 from django.utils.decorators import method_decorator
+from http_servers import SNIPPETS, on
 
 from support.places import django_alone, django_set_up
 
@@ -34,6 +40,7 @@ from dupeproof.errors import ConfigError  # noqa: E402
 from dupeproof.http import SHARED, idempotency  # noqa: E402
 from dupeproof.http.django import Idempotent as DjangoIdempotent  # noqa: E402
 from dupeproof.http.drf import Idempotent  # noqa: E402
+from dupeproof.testing.servers.base import wait_until  # noqa: E402
 
 KEY = {"Idempotency-Key": "k"}
 TEA = {"item": "tea"}
@@ -364,6 +371,38 @@ def test_a_view_that_finalizes_in_its_own_way_does_so_once(client, idempotent):
     assert len(finalized) == 1
 
 
+@pytest.mark.parametrize("handler", [None, lambda exc, context: Response("broken", status=500)])
+def test_what_is_recorded_with_the_work_is_what_was_sent(client, tmp_path, handler):
+    """And it is sent again when the store has lost it, whatever answers exceptions."""
+    connection = sqlite3.connect(tmp_path / "shop.db", check_same_thread=False)
+    idempotency.create_schema(connection)
+    wrapped = []
+
+    def order(request):
+        with connection, idempotency.transaction(connection) as keep:
+            connection.execute("SELECT 1")
+            return keep(Response({"at": time.time_ns()}, 201))
+
+    def finalize(self, request, response, *args, **kwargs):
+        wrapped.append(1)
+        response.data = {"result": response.data}
+        return APIView.finalize_response(self, request, response, *args, **kwargs)
+
+    handlers = {} if handler is None else {"get_exception_handler": lambda self: handler}
+    responses = []
+    for _ in range(2):
+        fresh = Idempotent(store="memory://", scope=SHARED)
+        view = api_class(fresh, Counted(order), finalize_response=finalize, **handlers)
+        responses.append(post(client(view)))
+    assert list(responses[0].json()) == ["result"]
+    assert (responses[1].status_code, responses[1].content) == (201, responses[0].content)
+    assert is_replay(responses[1])
+    assert len(wrapped) == (1 if handler is None else 2)
+    unguarded = client(view).post("/orders", TEA, format="json")
+    assert unguarded.json()["result"]["at"] != responses[0].json()["result"]["at"]
+    connection.close()
+
+
 class Shout(renderers.BaseRenderer):
     media_type = "text/shout"
     format = "shout"
@@ -612,3 +651,82 @@ class TestAtomicRequests:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert post(asked).status_code == 201
+
+
+@on(SNIPPETS, ["sqlite"])
+class TestTheTutorial:
+    """With models, a router, tokens and sessions, throttles and pages, on real servers."""
+
+    @pytest.fixture
+    def ann(self, shop):
+        with httpx.Client(base_url=shop.url, headers={"Authorization": "Token ann"}, timeout=30) as client:
+            yield client
+
+    def test_a_snippet_is_made_once(self, ann):
+        code, key = uuid4().hex, {"Idempotency-Key": uuid4().hex}
+        first, retry = (ann.post("/snippets/", json={"code": code}, headers=key) for _ in range(2))
+        assert (first.status_code, first.json()["owner"]) == (201, "ann")
+        assert (retry.status_code, retry.content) == (201, first.content)
+        assert retry.headers["idempotent-replayed"] == "true"
+        same = ("content-type", "allow", "vary")
+        assert [retry.headers[name] for name in same] == [first.headers[name] for name in same]
+        assert snippets(ann, code) == 1
+
+    def test_users_do_not_share_keys(self, ann):
+        code, key = uuid4().hex, {"Idempotency-Key": uuid4().hex}
+        users = [{"Authorization": f"Token {name}"} for name in ("ann", "bob", "nobody")]
+        asked = [ann.post("/snippets/", json={"code": code}, headers=key | user) for user in users]
+        assert [response.status_code for response in asked] == [201, 201, 401]
+        assert [response.json().get("owner") for response in asked] == ["ann", "bob", None]
+
+    def test_a_page_of_the_browsable_api_is_replayed_as_it_was(self, ann):
+        code, key = uuid4().hex, {"Idempotency-Key": uuid4().hex}
+        page = ann.post("/snippets/", json={"code": code}, headers=key | {"Accept": "text/html"})
+        retry = ann.post("/snippets/", json={"code": code}, headers=key)
+        assert (page.status_code, page.headers["content-type"]) == (201, "text/html; charset=utf-8")
+        assert (retry.content, retry.headers["content-type"]) == (page.content, "text/html; charset=utf-8")
+        assert snippets(ann, code) == 1
+
+    def test_a_form_of_the_browsable_api_may_be_sent_twice(self, shop):
+        """By a session, whose check against forgery has parsed the form before."""
+        code, key = uuid4().hex, {"Idempotency-Key": uuid4().hex}
+        with httpx.Client(base_url=shop.url, timeout=30) as browser:
+            browser.get("/auth/login/")
+            token = browser.cookies["csrftoken"]
+            form = {"username": "ann", "password": "ann", "csrfmiddlewaretoken": token}
+            assert browser.post("/auth/login/", data=form).headers["location"]
+            form = {"code": code, "csrfmiddlewaretoken": browser.cookies["csrftoken"]}
+            send = partial(browser.post, "/snippets/", headers=key, files={"none": b""})
+            assert [send(data=form).status_code for _ in range(2)] == [201, 201]
+            assert send(data=form | {"code": "other"}).status_code == 422
+            assert snippets(browser, code) == 1
+
+    def test_what_does_not_validate_leaves_its_key(self, ann):
+        code, key = uuid4().hex, {"Idempotency-Key": uuid4().hex}
+        bodies = [{"code": ""}, {"code": code}, {"code": code}]
+        asked = [ann.post("/snippets/", json=body, headers=key) for body in bodies]
+        assert [response.status_code for response in asked] == [400, 201, 201]
+        assert snippets(ann, code) == 1
+
+    def test_a_patch_and_an_action_take_effect_once(self, ann):
+        made = ann.post("/snippets/", json={"code": "x"}).json()
+        key, starred = {"Idempotency-Key": uuid4().hex}, {"Idempotency-Key": uuid4().hex}
+        change = partial(ann.patch, f"/snippets/{made['id']}/", headers=key)
+        assert [change(json={"stars": 5}).json()["stars"] for _ in range(2)] == [5, 5]
+        star = partial(ann.post, f"/snippets/{made['id']}/star/", headers=starred)
+        assert [star().json()["stars"] for _ in range(2)] == [6, 6]
+        assert ann.get(f"/snippets/{made['id']}/").json()["stars"] == 6
+
+    def test_a_client_that_hangs_up_and_comes_back_gets_the_response(self, ann):
+        code, key = uuid4().hex, {"Idempotency-Key": uuid4().hex}
+        send = partial(ann.post, "/snippets/?seconds=1.5", json={"code": code}, headers=key)
+        with pytest.raises(httpx.ReadTimeout):
+            send(timeout=0.5)
+        assert send().json()["code"] == "in-progress"
+        wait_until(lambda: send().status_code == 201, what="the response")
+        assert send().headers["idempotent-replayed"] == "true"
+        assert snippets(ann, code) == 1
+
+
+def snippets(client, code):
+    return [each["code"] for each in client.get("/snippets/?format=json").json()].count(code)

@@ -83,7 +83,7 @@ class Idempotent(DjangoIdempotent):
                 if current.get() is around:  # no key, or a guard around this one has it
                     left_to_drf = True
                     return view(*args, **kwargs)
-                return _answered(api, request, lambda: view(*args, **kwargs))
+                return _Answering(api, request).answer(lambda: view(*args, **kwargs))
 
             response = guarded(desk, _Incoming(request, api), DJANGO, respond)
             if not left_to_drf:
@@ -94,25 +94,40 @@ class Idempotent(DjangoIdempotent):
         return guarded_view
 
 
-def _answered(api: APIView, request: Request, handle: Callable[[], Any]) -> Any:
-    """What DRF does around a handler."""
-    try:
+class _Answering:
+    """What DRF does around a handler, in one request."""
+
+    def __init__(self, api: APIView, request: Request) -> None:
+        self._api = api
+        self._request = request
+        self._returned: Any = None
+        self._whole: Any = None
+
+    def answer(self, handle: Callable[[], Any]) -> Any:
+        api = self._api
+        handling = current.get()
+        assert handling is not None
+        handling.whole = self.whole
         try:
-            response = handle()
-        except Exception as exc:  # noqa: BLE001 - DRF raises again what it has no answer for
-            _release_after(exc)
-            response = api.handle_exception(exc)
-        response = api.finalize_response(request, response, *api.args, **api.kwargs)
-        return response if getattr(response, "is_rendered", True) else response.render()
-    except Exception:
-        api.handle_exception = _raise  # it was asked, and is not to report the error twice
-        raise
+            try:
+                response = handle()
+            except Exception as exc:  # noqa: BLE001 - DRF raises again what it has no answer for
+                if handling.fate is None and isinstance(exc, _NOTHING_DONE):
+                    handling.fate = Fate.RELEASE
+                response = api.handle_exception(exc)
+            return self.whole(response)
+        except Exception:
+            api.handle_exception = _raise  # it was asked, and is not to report the error twice
+            raise
 
-
-def _release_after(exc: Exception) -> None:
-    handling = current.get()
-    if handling is not None and handling.fate is None and isinstance(exc, _NOTHING_DONE):
-        handling.fate = Fate.RELEASE
+    def whole(self, response: Any) -> Any:
+        """With its headers, and rendered. Once: the handler may want it before, to record it with its own work."""
+        if self._whole is None or response is not self._returned:
+            api = self._api
+            made = api.finalize_response(self._request, response, *api.args, **api.kwargs)
+            self._whole = made if getattr(made, "is_rendered", True) else made.render()
+            self._returned = response
+        return self._whole
 
 
 def _raise(exc: Exception) -> None:
