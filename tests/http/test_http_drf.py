@@ -607,6 +607,12 @@ class TestWrongUse:
         assert handle.runs == 0
 
 
+def overridden_name(view, name):
+    """Of a view that is warned of by its own."""
+    view.view_class.__qualname__ = name
+    return view
+
+
 @pytest.fixture
 def atomic_requests(tmp_path):
     with django_alone(f"sqlite:///{tmp_path}/shop.db"):
@@ -631,6 +637,25 @@ class TestAtomicRequests:
         with pytest.warns(UserWarning, match="IdempotencyMiddleware") as told:
             assert [post(asked).content for _ in range(2)] == [b"done"] * 2
         assert len(told) == 1
+
+    def test_what_drf_answers_for_an_exception_is_rolled_back(self, client, idempotent):
+        """So that a 404 which is replayed is of work that was not done, and a body that was refused has left nothing."""
+        connection = connections["default"]
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE orders (item TEXT)")
+
+        def order(request):
+            with connection.cursor() as cursor:
+                cursor.execute("INSERT INTO orders VALUES (%s)", [request.data["item"]])
+            raise exceptions.NotFound if request.data["item"] == "tea" else exceptions.ValidationError
+
+        handle = Counted(order)
+        asked = client(overridden_name(function(idempotent, handle), "rolled_back"))
+        with pytest.warns(UserWarning, match="rolled_back"):
+            asked_for = [post(asked, {"item": item}).status_code for item in ("oil", "tea", "tea")]
+        assert (asked_for, handle.runs) == ([400, 404, 404], 2)
+        with connection.cursor() as cursor:
+            assert cursor.execute("SELECT count(*) FROM orders").fetchone() == (0,)
 
     def test_but_not_of_a_view_that_is_left_out(self, client, idempotent):
         apart = transaction.non_atomic_requests(viewset(idempotent, Counted()))

@@ -278,9 +278,8 @@ class DjangoRequest:
         self.query: bytes = request.META.get("QUERY_STRING", "").encode("latin-1", "replace")
 
     def key_values(self, header: str) -> Sequence[str]:
-        value = self.request.headers.get(
-            header
-        )  # not from META: the client that django-ninja tests with differs there
+        # Not from META, where the client that django-ninja tests with writes headers in another way.
+        value = self.request.headers.get(header)
         return [] if value is None else [value]
 
     def body(self, limit: int) -> ReadBody:
