@@ -228,10 +228,9 @@ def warn_of_atomic_requests(request: HttpRequest) -> None:
         for alias, database in connections.settings.items()
         if database.get("ATOMIC_REQUESTS") and alias not in apart
     ]
-    named = getattr(
-        view, "view_class", view
-    )  # of a class there is a function, which has its name from Django
-    name = f"{named.__module__}.{getattr(named, '__qualname__', type(named).__qualname__)}"
+    # The function that Django makes of a class has another name.
+    named = getattr(view, "view_class", view)
+    name = f"{named.__module__}.{getattr(named, '__name__', type(named).__name__)}"
     if atomic and name not in _warned:
         _warned.add(name)
         warnings.warn(
