@@ -13,7 +13,9 @@ from docs_run_page import BLOCK
 from typer.main import get_command
 
 from dupeproof.cli.app import app
+from support.places import django_set_up
 
+django_set_up()  # which Django REST framework and django-ninja need to be imported
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 URLS = {
