@@ -23,7 +23,7 @@ django_set_up()
 from django.db import connections, transaction  # noqa: E402 - needs the settings
 from rest_framework import exceptions, mixins, parsers, renderers  # noqa: E402
 from rest_framework.authentication import BaseAuthentication  # noqa: E402
-from rest_framework.decorators import action, api_view  # noqa: E402
+from rest_framework.decorators import action, api_view, permission_classes  # noqa: E402
 from rest_framework.generics import CreateAPIView  # noqa: E402
 from rest_framework.permissions import BasePermission  # noqa: E402
 from rest_framework.response import Response  # noqa: E402
@@ -254,6 +254,22 @@ def test_permissions_and_throttles_come_before(client, idempotent):
     assert post(asked, **{"X-User": "stranger"}).status_code == 403
     assert [post(asked).status_code for _ in range(3)] == [201, 201, 429]
     assert handle.runs == 1
+
+
+@pytest.mark.parametrize("form", ["above", "below"])
+def test_policies_hold_above_the_decorator_and_below(client, idempotent, form):
+    class Nobody(BasePermission):
+        def has_permission(self, request, view):
+            return False
+
+    handle, closed = Counted(), permission_classes([Nobody])
+
+    def order(request):
+        return handle(request)
+
+    decorated = closed(idempotent(order)) if form == "above" else idempotent(closed(order))
+    assert post(client(api_view(["POST"])(decorated))).status_code == 403
+    assert handle.runs == 0
 
 
 @pytest.mark.parametrize("on_error", ["release", "store", "hold"])

@@ -219,9 +219,12 @@ _warned: set[str] = set()
 
 def warn_of_atomic_requests(request: HttpRequest) -> None:
     """Once for each view that Django puts into a transaction. Around all of Django, as a middleware is, no view is known."""
-    if request.resolver_match is None:
+    resolved = getattr(
+        request, "resolver_match", None
+    )  # clients that test without a server may leave it away
+    if resolved is None:
         return
-    view = request.resolver_match.func
+    view = resolved.func
     apart = getattr(view, "_non_atomic_requests", ())  # as Django itself does, which has no other way to tell
     atomic = [
         alias
