@@ -336,8 +336,7 @@ def test_an_exception_handler_of_your_own_answers_once(client, idempotent):
         raise (ValueError if request.data["item"] == "tea" else LookupError)
 
     handle = Counted(fail)
-    settings = {"REST_FRAMEWORK": {"EXCEPTION_HANDLER": with_code}}
-    asked = client(api_class(idempotent, handle, get_exception_handler=lambda self: with_code), **settings)
+    asked = client(api_class(idempotent, handle, get_exception_handler=lambda self: with_code))
     assert [post(asked).status_code for _ in range(2)] == [409, 409]
     assert [post(asked, {"item": "x"}).status_code for _ in range(2)] == [404, 404]
     assert (handle.runs, seen) == (3, ["ValueError", "ValueError", "LookupError"])
