@@ -13,7 +13,9 @@ from docs_run_page import BLOCK
 from typer.main import get_command
 
 from dupeproof.cli.app import app
+from support.places import django_set_up
 
+django_set_up()  # which Django REST framework and django-ninja need to be imported
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 URLS = {
@@ -106,7 +108,10 @@ def test_what_the_reference_is_drawn_from_is_there(page):
 PUBLIC = [
     "dupeproof",
     *(f"dupeproof.brokers.{name}" for name in ("kafka", "memory", "nats", "rabbitmq", "redis_streams")),
-    *(f"dupeproof.http{name}" for name in ("", ".client", ".django", ".fastapi", ".flask", ".wsgi")),
+    *(
+        f"dupeproof.http{name}"
+        for name in ("", ".client", ".django", ".drf", ".fastapi", ".flask", ".ninja", ".wsgi")
+    ),
     *(
         f"dupeproof.{name}"
         for name in ("cleanup", "console", "doctor", "filters", "inbox", "outbox", "stores")

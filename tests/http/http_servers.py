@@ -77,8 +77,19 @@ def on(servers=tuple(SERVERS), stores=tuple(STORES), *, around=("",)):
 DECORATED = {
     "wsgiref-django": (wsgiref("app_django"), {"SHOP_FORM": "decorator"}),
     "uvicorn-django-views": (uvicorn("app_django"), {"SHOP_FORM": "decorator", "SHOP_ASYNC": "1"}),
+    "gunicorn-drf": (gunicorn("app_drf"), {}),
+    "uvicorn-drf": (uvicorn("app_drf"), {"SHOP_ASYNC": "1"}),
+    "gunicorn-ninja": (gunicorn("app_ninja"), {}),
+    "uvicorn-ninja": (uvicorn("app_ninja"), {"SHOP_ASYNC": "1"}),
 }
 """Other forms of what is among the servers; one store will do for them."""
+
+
+SNIPPETS = {
+    "gunicorn-snippets": (gunicorn("app_snippets"), {}),
+    "uvicorn-snippets": (uvicorn("app_snippets"), {"SHOP_ASYNC": "1"}),
+}
+"""No shop, but the app of a tutorial."""
 
 
 class Shop:
@@ -87,7 +98,7 @@ class Shop:
     def __init__(self, folder: Path, server: str, store: str, **env: str) -> None:
         self._folder = folder
         self.store = store
-        self._command, others = (SERVERS | DECORATED)[server]
+        self._command, others = (SERVERS | DECORATED | SNIPPETS)[server]
         self.journal = folder / "journal"
         (folder / "small.txt").write_bytes(b"a small file\n")
         self._env = {"SHOP_JOURNAL": str(self.journal), "SHOP_STORE": store, **others, **env}

@@ -229,7 +229,9 @@ async def test_who_is_interrupted_does_not_give_the_key_back(how):
         assert (await once.get(key_for(SHARED, "k"))).state == "running"
 
 
-async def test_a_detached_handler_comes_to_its_end():
+@pytest.mark.parametrize("client", ["gone", "there"])
+async def test_a_handler_whose_request_is_cancelled_comes_to_its_end(client):
+    """And who cancelled it waits only if nobody is there who could be answered in another way."""
     async with AsyncOnce("memory://") as once:
         started, proceed = asyncio.Event(), asyncio.Event()
 
@@ -242,14 +244,17 @@ async def test_a_detached_handler_comes_to_its_end():
             leaving.cancel()
             await answer(send)
 
-        line = Line(body(), {"type": "http.disconnect"})
+        line = Line(body(), *[{"type": "http.disconnect"}] * (client == "gone"))
         middleware = protected(app, store=once)
         task = asyncio.create_task(middleware(dict(SCOPE), line.receive, line.send))
         await started.wait()
-        task.cancel()
+        for _ in range(3):
+            task.cancel()
+            await asyncio.wait([task], timeout=0.05)
+        assert task.done() is (client == "there")
+        proceed.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        proceed.set()
         while (await once.get(key_for(SHARED, "k"))).state == "running":  # noqa: ASYNC110 - in the store
             await asyncio.sleep(0)
         again = Line(body())
@@ -379,7 +384,10 @@ def test_each_try_is_answered_in_a_coding_that_it_accepts(shop, codings):
     first, again = map(ask, codings)
     assert again.headers["idempotent-replayed"] == "true"
     assert again.json() == first.json()
-    assert "identity" not in codings or "content-encoding" not in (first, again)[codings.index("identity")].headers
+    assert (
+        "identity" not in codings
+        or "content-encoding" not in (first, again)[codings.index("identity")].headers
+    )
 
 
 @on(["uvicorn-starlette"], ["memory"], around=["gzip-outside"])
@@ -391,7 +399,8 @@ def test_what_stands_outside_compresses_replays_too(shop):
 
 
 @pytest.mark.parametrize(
-    ("accepts", "plain"), [("gzip", False), ("br;q=1, *;q=0.1", False), ("identity", True), ("gzip;q=0", True)]
+    ("accepts", "plain"),
+    [("gzip", False), ("br;q=1, *;q=0.1", False), ("identity", True), ("gzip;q=0", True)],
 )
 async def test_what_a_handler_compressed_is_given_to_those_who_cannot_read_that_without(accepts, plain):
     zipped = Response(gzip.compress(b"done"), headers={"Content-Encoding": "gzip"})

@@ -265,9 +265,7 @@ async def test_what_is_turned_away_may_come_again(status):
     assert handler.runs == 2
 
 
-@pytest.mark.parametrize(
-    "status", [200, 201, 202, 204, 302, 303, 400, 402, 404, 410, 415, 418, 451, 299]
-)
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 302, 303, 400, 402, 404, 410, 415, 418, 451, 299])
 async def test_what_is_answered_is_stored(status):
     handler = Counter(lambda request: Response(status_code=status))
     async with asking(handler) as client:

@@ -48,6 +48,7 @@ try:
 except StoreUnavailable as error:
     assert "127.0.0.1" in str(error), error
 """
+WITH_SETTINGS = "import os; os.environ['DJANGO_SETTINGS_MODULE'] = 'django.conf.global_settings'; "
 EXTRAS = {
     "redis": "from dupeproof import Once; Once('redis://localhost:1').close()",
     "postgres": "from dupeproof import Once; Once('postgresql://localhost:1/a').close()",
@@ -56,6 +57,8 @@ EXTRAS = {
     "http": "from dupeproof.http import IdempotencyMiddleware",
     "flask": "from dupeproof.http.flask import Idempotent",
     "django": "from dupeproof.http.django import IdempotencyMiddleware",
+    "drf": WITH_SETTINGS + "from dupeproof.http.drf import Idempotent",
+    "ninja": WITH_SETTINGS + "from dupeproof.http.ninja import Idempotent",
     "client": "from dupeproof.http.client import IdempotentTransport; IdempotentTransport()",
     "rabbitmq": "from dupeproof.brokers.rabbitmq import RabbitPublisher; RabbitPublisher('amqp://localhost:1/')",
     "kafka": "from dupeproof.brokers.kafka import KafkaPublisher; KafkaPublisher('localhost:1')",
@@ -112,6 +115,8 @@ def test_without_an_extra_the_error_names_it(clean):
         ("http.fastapi", "http"),
         ("http.flask", "flask"),
         ("http.django", "django"),
+        ("http.drf", "drf"),
+        ("http.ninja", "ninja"),
     ],
 )
 def test_a_module_without_its_extra_names_it(clean, module, extra):

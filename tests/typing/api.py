@@ -38,7 +38,9 @@ from dupeproof.filters import (
 from dupeproof.guards.decorated import Guarded
 from dupeproof.guards.results import DeadCall, Result
 from dupeproof.http import SHARED, IdempotencyMiddleware, idempotency, key_for
+from dupeproof.http.drf import Idempotent as DrfIdempotent
 from dupeproof.http.fastapi import idempotent_route
+from dupeproof.http.ninja import Idempotent as NinjaIdempotent
 from dupeproof.http.wsgi import IdempotencyMiddleware as WsgiMiddleware
 from dupeproof.keys import content_id, fingerprint, new_id
 from dupeproof.outbox import Message, OutboxStatus
@@ -215,6 +217,10 @@ def http_types(app: Any) -> None:
     assert_type(asgi, IdempotencyMiddleware)
     WsgiMiddleware(app, store=Once("memory://"), scope=lambda request: 1, required=True)
     assert_type(idempotent_route(store=AsyncOnce("memory://"), scope=SHARED), type[APIRoute])
+    DrfIdempotent(store="memory://", scope=lambda request: request.user.pk, wait="5s")(print)
+    DrfIdempotent(store="memory://", scop=SHARED)  # type: ignore[call-arg]
+    operation = NinjaIdempotent(store=AsyncOnce("memory://"), scope=SHARED)(http_types)
+    operation()  # type: ignore[call-arg] # it is what it was
     assert_type(key_for("user", "key"), str)
     assert_type(idempotency.attempt(), int)
     assert_type(idempotency.child_key("charge"), str)

@@ -176,7 +176,9 @@ class AsgiGuard:
             if self._detached is None:
                 await work
             else:
-                await self._detached.run(work, left=client.leave, until=lambda: outlet.streams)
+                await self._detached.run(
+                    work, left=client.leave, until=lambda: outlet.streams, waits=client.has_left
+                )
         except Refused as refused:
             await send_answer(send, problem(refused.code, the_key=desk.rules.the_key))
         except Disconnected:

@@ -56,6 +56,15 @@ class Client:
     def leave(self) -> None:
         self.gone = True
 
+    async def has_left(self) -> bool:
+        """Whether the client itself has gone. If not, who cancelled its request may want to answer in our place."""
+        coming = asyncio.ensure_future(self._receive())
+        await asyncio.sleep(0)
+        if coming.done():
+            return coming.exception() is not None or coming.result()["type"] == "http.disconnect"
+        coming.cancel()
+        return False
+
     async def send(self, message: Message) -> None:
         if not self.gone:
             await self._send(message)

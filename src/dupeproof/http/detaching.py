@@ -1,7 +1,7 @@
 """Handlers that come to their end although their client has gone."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from dupeproof.core.durations import Duration, milliseconds
@@ -10,6 +10,10 @@ from dupeproof.core.events import logger
 T = TypeVar("T")
 DRAIN = "20s"
 """How long a server that shuts down waits for them, unless told otherwise."""
+
+
+async def _always() -> bool:
+    return True
 
 
 class Detached:
@@ -26,12 +30,12 @@ class Detached:
         *,
         left: Callable[[], None] = lambda: None,
         until: Callable[[], bool] = lambda: False,
-        waits: bool = False,
+        waits: Callable[[], Awaitable[bool]] = _always,
     ) -> T:
         """The result of the work. If the caller is cancelled, `left` is called and the work goes on.
 
         It is cancelled, too, if `until` says that nothing is left to be brought to an end. A caller that `waits` ends no
-        sooner than the work: there are frameworks that take away what a handler needs as soon as its request is over.
+        sooner than the work: servers that shut down wait for it, and frameworks leave it what it needs.
         """
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
@@ -45,8 +49,9 @@ class Detached:
             left()
             if until():
                 task.cancel()
-            while waits and not task.done():
-                await _despite_cancellation(task)
+            if await waits():
+                while not task.done():
+                    await _despite_cancellation(task)
             raise
 
     async def drain(self) -> None:

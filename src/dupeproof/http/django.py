@@ -1,5 +1,6 @@
 """For Django: a middleware for all of a project, a decorator for single views; sync and async."""
 
+import warnings
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import wraps
 from inspect import iscoroutine
@@ -24,7 +25,6 @@ from dupeproof.http.order import warn_of_django_order
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Rules, Scope
 from dupeproof.http.views import READ_BEFORE, ReadBody, read_whole, read_whole_async
-from dupeproof.http.wsgi_request import variable_of
 from dupeproof.http.wsgi_response import decoded
 
 try:
@@ -32,6 +32,7 @@ try:
     from django.conf import settings
     from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
     from django.core.handlers.exception import response_for_exception
+    from django.db import connections
     from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
     from django.http.multipartparser import MultiPartParserError
     from django.http.request import UnreadablePostError
@@ -116,7 +117,8 @@ class Idempotent:
     both kinds, or a store or guard for those of its own. Under ASGI, Django cancels views whose client has gone. Those
     with a key come to their end all the same, so that the client gets the response when it is back; with `detach=False`
     they are cancelled, and their keys stay taken until their leases are over. With `ATOMIC_REQUESTS` take the middleware:
-    Django commits after the view, when a decorator has stored the response already.
+    Django commits after the view, when a decorator has stored the response already. Django REST framework and
+    django-ninja have decorators of their own, in `dupeproof.http.drf` and `dupeproof.http.ninja`.
     """
 
     def __init__(
@@ -133,15 +135,25 @@ class Idempotent:
         self._async_desk: AsyncDesk | None = None
 
     def __call__(self, view: View) -> View:
-        return self._around_async(view) if iscoroutinefunction(view) else self._around(view)
+        guarded_view = self._around_async(view) if iscoroutinefunction(view) else self._around(view)
+        # django-ninja asks these when it makes an operation of the view: one that returns data, and no response.
+        guarded_view._ninja_contribute_to_operation = [_refuse_operation]  # type: ignore[attr-defined] # noqa: SLF001
+        return guarded_view
+
+    def _sync_desk(self) -> Desk:
+        if self._desk is None:
+            _check_kind(self._arguments[0], AsyncOnce, Once)
+            self._desk = Desk(*self._arguments)
+        return self._desk
 
     def _around(self, view: View) -> View:
-        if self._desk is None:
-            self._desk = Desk(*self._arguments)
-        desk = self._desk
+        desk = self._sync_desk()
 
         @wraps(view)
         def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            _check_request(request)
+            warn_of_atomic_requests(request)
+
             def respond() -> Any:
                 try:
                     response = view(request, *args, **kwargs)
@@ -152,13 +164,14 @@ class Idempotent:
                 _check_response(response)
                 return response.render() if _is_due(response) else response
 
-            return guarded(desk, _Incoming(request), _DJANGO, respond)
+            return guarded(desk, DjangoRequest(request), DJANGO, respond)
 
         return guarded_view
 
     def _around_async(self, view: Callable[..., Awaitable[Any]]) -> View:
         if self._async_desk is None:
             store, scope, options = self._arguments
+            _check_kind(store, Once, AsyncOnce)
             # `request.user` asks the database, which Django allows in no event loop.
             waiting = callable(scope) and not iscoroutinefunction(scope)
             self._async_desk = AsyncDesk(store, sync_to_async(scope) if waiting else scope, options)
@@ -166,6 +179,8 @@ class Idempotent:
 
         @wraps(view)
         async def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            _check_request(request)
+
             async def respond() -> Any:
                 try:
                     response = await view(request, *args, **kwargs)
@@ -175,11 +190,63 @@ class Idempotent:
                     return await sync_to_async(_answer_to)(request, exc)
                 return await sync_to_async(response.render)() if _is_due(response) else response
 
-            work = guarded_async(desk, _Incoming(request), _DJANGO, respond)
+            work = guarded_async(desk, DjangoRequest(request), DJANGO, respond)
             # Django ends what belongs to the request, its database connections too, when it is over for Django.
-            return await (work if self._detached is None else self._detached.run(work, waits=True))
+            return await (work if self._detached is None else self._detached.run(work))
 
         return guarded_view
+
+
+def _check_kind(store: object, wrong: type, right: type) -> None:
+    if isinstance(store, wrong):
+        kind = "async" if right is AsyncOnce else "sync"
+        raise ConfigError(
+            f"this view is {kind}, and its guard is of the other kind; give {right.__name__}(…), or the URL of the store, "
+            "which is good for both"
+        )
+
+
+def _check_request(request: Any) -> None:
+    if not isinstance(request, HttpRequest):
+        raise ConfigError(
+            f"a view was called with a {type(request).__qualname__} and not with Django's request; for Django REST framework "
+            "use dupeproof.http.drf.Idempotent, for other methods of classes django.utils.decorators.method_decorator"
+        )
+
+
+def _refuse_operation(_: object) -> None:
+    raise ConfigError("this is a django-ninja operation; use dupeproof.http.ninja.Idempotent for it")
+
+
+_warned: set[str] = set()
+
+
+def warn_of_atomic_requests(request: HttpRequest) -> None:
+    """Once for each view that Django puts into a transaction. Around all of Django, as a middleware is, no view is known."""
+    resolved = getattr(
+        request, "resolver_match", None
+    )  # clients that test without a server may leave it away
+    if resolved is None:
+        return
+    view = resolved.func
+    apart = getattr(view, "_non_atomic_requests", ())  # as Django itself does, which has no other way to tell
+    atomic = [
+        alias
+        for alias, database in connections.settings.items()
+        if database.get("ATOMIC_REQUESTS") and alias not in apart
+    ]
+    # The function that Django makes of a class has another name.
+    named = getattr(view, "view_class", view)
+    name = f"{named.__module__}.{getattr(named, '__name__', type(named).__name__)}"
+    if atomic and name not in _warned:
+        _warned.add(name)
+        warnings.warn(
+            f"{name}: ATOMIC_REQUESTS of the database {atomic[0]!r} commits after the view, when its response is stored "
+            "already. Should the commit fail, retries get the response of work that was undone. Take "
+            "dupeproof.http.django.IdempotencyMiddleware in place of the decorator, or put "
+            "django.db.transaction.non_atomic_requests around the view and use idempotency.transaction in its own transaction",
+            stacklevel=2,
+        )
 
 
 def _answer_to(request: HttpRequest, exc: Exception) -> HttpResponseBase:
@@ -210,7 +277,7 @@ def _imported(name: str, value: Any) -> Any:
     return import_string(value) if by_name and value != "json" else value
 
 
-class _Incoming:
+class DjangoRequest:
     def __init__(self, request: HttpRequest) -> None:
         self.request = request
         self.method: str = request.method
@@ -219,8 +286,9 @@ class _Incoming:
         self.query: bytes = request.META.get("QUERY_STRING", "").encode("latin-1", "replace")
 
     def header_values(self, header: str) -> Sequence[str]:
-        name = variable_of(header)
-        return [self.request.META[name]] if name in self.request.META else []
+        # Not from META, where the client that django-ninja tests with writes headers in another way.
+        value = self.request.headers.get(header)
+        return [] if value is None else [value]
 
     def body(self, limit: int) -> ReadBody:
         request = self.request
@@ -232,9 +300,9 @@ class _Incoming:
         if request._read_started:  # noqa: SLF001 - a parsed form; there is no other way to tell
             if request.content_type != "multipart/form-data":
                 raise ConfigError(READ_BEFORE.format("request.body"))
-            uploads = ((name, file) for name, files in request.FILES.lists() for file in files)
-            heads = (((name, file.name, file.content_type), _rewound(file)) for name, file in uploads)
-            return ReadBody(b"multipart/form-data", form_digests(request.POST.lists(), heads))
+            return ReadBody(
+                b"multipart/form-data", form_digests(request.POST.lists(), uploads(request.FILES))
+            )
         body = Body(limit)
         try:
             while chunk := request.read(CHUNK):
@@ -253,13 +321,20 @@ class _Incoming:
         return ReadBody(content_type, body.then_rewound())
 
 
+def uploads(files: Any) -> Iterator[tuple[tuple[str | None, ...], Iterator[bytes]]]:
+    """Of each upload what is known of it, and its chunks."""
+    for name, of_name in files.lists():
+        for file in of_name:
+            yield (name, file.name, file.content_type), _rewound(file)
+
+
 def _rewound(file: Any) -> Iterator[bytes]:
     """The chunks of an upload, and then it is at its beginning again."""
     yield from file.chunks()
     file.seek(0)
 
 
-class _Django:
+class Django:
     def respond(self, answer: Answer) -> HttpResponseBase:
         response = HttpResponse(answer.body, status=answer.status)
         del response["Content-Type"]
@@ -297,4 +372,4 @@ async def _seen_async(response: Any, seen: Answer, rules: Rules) -> Answer:
     return Answer(seen.status, seen.headers, whole)
 
 
-_DJANGO = _Django()
+DJANGO = Django()

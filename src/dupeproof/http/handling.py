@@ -1,7 +1,8 @@
 """What a handler may know and decide about the request it is handling."""
 
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol
 
 from dupeproof.core.codecs import Codec
 from dupeproof.core.records import Terms
@@ -39,7 +40,7 @@ class Owned(Protocol):
 class Handling:
     """A request with a key, while its handler runs."""
 
-    __slots__ = ("_key", "attempt", "claim", "done", "fate", "reused")
+    __slots__ = ("_key", "attempt", "claim", "done", "fate", "reused", "whole")
 
     def __init__(self, key: str, claim: Owned, attempt: int) -> None:
         self._key = key
@@ -51,6 +52,8 @@ class Handling:
         self.reused = False
         """That run was of another request."""
         self.claim = claim
+        self.whole: Callable[[Any], Any] | None = None
+        """Makes of what the handler returns the response that is stored, where the framework would do that later."""
 
     def decide(self, fate: Fate) -> None:
         if fate is Fate.HOLD and not self.claim.terms.hold:

@@ -54,7 +54,7 @@ def document(
     app.openapi = openapi
 
 
-def _parameter(header: str, *, required: bool) -> dict[str, Any]:
+def header_parameter(header: str, *, required: bool) -> dict[str, Any]:
     return {
         "name": header,
         "in": "header",
@@ -70,7 +70,7 @@ def _describe(operation: dict[str, Any], header: str, *, required: bool) -> None
         return  # FastAPI keeps the document that it has made
     parameters = operation.setdefault("parameters", [])
     if not any(each.get("name", "").lower() == header.lower() for each in parameters):
-        parameters.append(_parameter(header, required=required))
+        parameters.append(header_parameter(header, required=required))
     for answer in responses.values():
         answer.setdefault("headers", {})["Idempotent-Replayed"] = _REPLAYED
     for problem in PROBLEMS.values():

@@ -25,7 +25,9 @@ class AsyncRecording:
 
     def __call__(self, response: R) -> R:
         """The response to record, which the handler is to return; given back as it is."""
-        self._answer = records.answer_of(response)
+        if self._handling is not None:
+            whole = self._handling.whole
+            self._answer = records.answer_of(response if whole is None else whole(response))
         return response
 
     async def __aenter__(self) -> Self:

@@ -26,7 +26,9 @@ class Recording:
 
     def __call__(self, response: R) -> R:
         """The response to record, which the handler is to return; given back as it is."""
-        self._answer = records.answer_of(response)
+        if self._handling is not None:
+            whole = self._handling.whole
+            self._answer = records.answer_of(response if whole is None else whole(response))
         return response
 
     def __enter__(self) -> Self:

@@ -101,7 +101,8 @@ class HttpResponseConformance(HttpCase):
         self, client: httpx.Client, kind: str, content: bytes
     ) -> None:
         """`unbuffered` generates "one two three" and has `X-Accel-Buffering: no`; `events` are server-sent; `large` is a
-        body of three million x."""
+        body of three million x.
+        """
         key, name = new_name(), new_name()
         first = self.send(client, key, self.ask(kind, name))
         assert first.status_code == 200
@@ -129,7 +130,7 @@ class HttpResponseConformance(HttpCase):
             early = next(pieces)
             # Where nothing but the handler runs, its next piece is waited for.
             assert early in (b"first", b"firstsecond")
-            assert b"firstsecondthird" == early + b"".join(pieces)
+            assert early + b"".join(pieces) == b"firstsecondthird"
         assert answered(self.send(client, key, request), 409, "already-completed")
 
     def test_a_file_is_replayed(self, client: httpx.Client) -> None:

@@ -1,0 +1,115 @@
+"""The shop on Django REST framework, under WSGI and ASGI: its own authentication, functions, a viewset."""
+
+import asyncio
+import os
+import time
+
+import shop
+from django.conf import settings
+from django.core.asgi import get_asgi_application
+from django.core.wsgi import get_wsgi_application
+from django.http import FileResponse, HttpResponse, StreamingHttpResponse
+from django.urls import path
+
+IS_ASGI = os.environ.get("SHOP_ASYNC") == "1"
+
+settings.configure(
+    ALLOWED_HOSTS=["*"],
+    DEBUG=False,
+    ROOT_URLCONF=__name__,
+    SECRET_KEY="shop",
+    LOGGING_CONFIG=None,
+    MIDDLEWARE=[],
+    REST_FRAMEWORK={
+        "DEFAULT_AUTHENTICATION_CLASSES": [],
+        "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+        "UNAUTHENTICATED_USER": None,
+    },
+)
+
+from rest_framework.authentication import BaseAuthentication  # noqa: E402 - needs the settings
+from rest_framework.decorators import api_view, authentication_classes  # noqa: E402
+from rest_framework.exceptions import PermissionDenied  # noqa: E402
+from rest_framework.response import Response  # noqa: E402
+from rest_framework.viewsets import ViewSet  # noqa: E402
+
+from dupeproof.http.drf import Idempotent  # noqa: E402
+
+idempotent = Idempotent(**{**shop.OPTIONS, "scope": lambda request: request.user}, detach=True)
+
+
+class ByHeader(BaseAuthentication):
+    """Whoever it is, DRF alone knows: Django's request has no user."""
+
+    def authenticate(self, request):
+        name = shop.user_of(request)
+        return (name, None) if name else None
+
+
+class Orders(ViewSet):
+    authentication_classes = (ByHeader,)
+
+    @idempotent
+    def create(self, request):
+        order = request.data
+        slow = not (shop.SLOW_ONCE and shop.count(order["name"]))
+        shop.ran(order["name"])
+        time.sleep(order.get("seconds", 0) if slow else 0)
+        made = {"name": order["name"], "run": shop.count(order["name"]), "at": time.time_ns()}
+        return Response(made, status=201, headers={"Location": f"/orders/{order['name']}"})
+
+
+async def _each(chunks):
+    for chunk in chunks:
+        yield chunk
+
+
+async def _trickle():
+    yield b"first"
+    await asyncio.sleep(0.5)
+    yield b"second"
+
+
+@api_view(["POST"])
+@authentication_classes([ByHeader])
+@idempotent
+def kind(request, kind):
+    name = request.data["name"]
+    shop.ran(name)
+    if kind in shop.CHUNKS:
+        media_type = "text/event-stream" if kind == "events" else "text/plain"
+        chunks = shop.CHUNKS[kind]
+        return StreamingHttpResponse(_each(chunks) if IS_ASGI else iter(chunks), content_type=media_type)
+    if kind == "trickle":
+        return StreamingHttpResponse(_trickle() if IS_ASGI else shop.trickle())
+    if kind == "large":
+        return HttpResponse(b"x" * shop.LARGE)
+    if kind == "broken":
+        raise RuntimeError("broken")
+    if kind == "file":
+        return HttpResponse(shop.FILE.read_bytes()) if IS_ASGI else FileResponse(shop.FILE.open("rb"))
+    if kind == "late":
+        response = HttpResponse("done")
+        response._resource_closers.append(shop.late)
+        return response
+    if kind == "refused":
+        raise PermissionDenied
+    status, headers, body = shop.plain(kind, name)
+    response = HttpResponse(body, status=status)
+    for header, value in headers:
+        response[header] = (
+            f"{response[header]}, {value}" if header == "X-Kept" and header in response else value
+        )
+    return response
+
+
+def runs(request, name):
+    return HttpResponse(str(shop.count(name)))
+
+
+urlpatterns = [
+    path("runs/<name>", runs),
+    path("orders", Orders.as_view({"post": "create"})),
+    path("<kind>", kind),
+]
+app = get_asgi_application() if IS_ASGI else get_wsgi_application()
