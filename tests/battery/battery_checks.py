@@ -2,15 +2,21 @@
 
 import asyncio
 import json
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from urllib.parse import urljoin
 from uuid import uuid4
 
 import httpx
-from battery_servers import Running, ServerFailed
+from battery_servers import Running, has_both
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+
+from dupeproof.testing.servers.base import ServerFailed
 
 SECONDS = 0.8
 """What a slow handler takes."""
@@ -116,6 +122,24 @@ def during(cell: Running, name: str, path: str, act: Callable[[], object], *, ha
     asyncio.run(ask())
 
 
+@contextmanager
+def reset(cell: Running, name: str, path: str) -> Iterator[None]:
+    """Over HTTP/2: ask, and take the request back while the handler runs."""
+    url = httpx.URL(cell.url)
+    fields = {":method": "POST", ":scheme": "http", ":authority": f"{url.host}:{url.port}", ":path": path}
+    fields |= {field.lower(): value for field, value in headers(name).items()}
+    protocol = H2Connection()
+    with socket.create_connection((url.host, url.port)) as connection:
+        protocol.initiate_connection()
+        protocol.send_headers(1, list(fields.items()))
+        protocol.send_data(1, body_of(name, SECONDS), end_stream=True)
+        connection.sendall(protocol.data_to_send())
+        cell.wait_for(name, "begin")
+        protocol.reset_stream(1, ErrorCodes.CANCEL)
+        connection.sendall(protocol.data_to_send())
+        yield
+
+
 def replay(cell: Running) -> None:
     name = new_name()
     first = post(cell, name)
@@ -217,8 +241,17 @@ def chain(cell: Running) -> str | None:
 
 
 def hang_up(cell: Running, path: str = "/orders/") -> None:
+    """With HTTP/2 a client may also leave its request and keep the connection."""
     name = new_name()
     during(cell, name, path, lambda: None, hang_up=True)
+    _expect_ended(cell, name, path)
+    if cell.server.http2:
+        name = new_name()
+        with reset(cell, name, path):
+            _expect_ended(cell, name, path)
+
+
+def _expect_ended(cell: Running, name: str, path: str) -> None:
     response = answered(cell, name, path, seconds=SECONDS)
     expect_one_run(cell, name)
     expect_answer(response)
@@ -315,3 +348,8 @@ CHECKS: dict[str, Callable[[Running], str | None]] = {
     "SSE": events,
     "gzip": gzip,
 }
+SYNC_TOO = {"hang-up, sync", "SIGTERM, sync"}
+
+
+def checks_of(server: str, framework: str) -> list[str]:
+    return [check for check in CHECKS if check not in SYNC_TOO or has_both(server, framework)]

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 
 from dupeproof.testing.servers import process
-from dupeproof.testing.servers.base import ServerFailed, wait_until
+from dupeproof.testing.servers.base import wait_until
 
 HERE = Path(__file__).parent
 APPS = HERE / "apps"
@@ -31,9 +31,11 @@ def uvicorn(app: str, port: int) -> list[object]:
     return [*PYTHON, "uvicorn", f"{app}:app", "--port", port, "--workers", 2, "--log-level", "warning"]
 
 
-def hypercorn(app: str, port: int) -> list[object]:
-    """HTTP/1.1, and HTTP/2 for a client that begins with it."""
-    return [*PYTHON, "hypercorn", f"{app}:app", "--bind", f"127.0.0.1:{port}", "--workers", 2]
+def hypercorn(workers: int) -> Callable[[str, int], list[object]]:
+    """HTTP/1.1, and HTTP/2 for a client that begins with it. One worker ends otherwise than one of several."""
+    return lambda app, port: [
+        *PYTHON, "hypercorn", f"{app}:app", "--bind", f"127.0.0.1:{port}", "--workers", workers,
+    ]  # fmt: skip
 
 
 def granian(interface: str) -> Callable[[str, int], list[object]]:
@@ -75,8 +77,8 @@ class Server:
 
 SERVERS = {
     "uvicorn": Server(uvicorn, "asgi"),
-    "hypercorn-h1": Server(hypercorn, "asgi"),
-    "hypercorn-h2": Server(hypercorn, "asgi", http2=True),
+    "hypercorn-h1": Server(hypercorn(2), "asgi"),
+    "hypercorn-h2": Server(hypercorn(1), "asgi", http2=True),
     "granian-asgi": Server(granian("asgi"), "asgi"),
     "daphne": Server(daphne, "asgi"),
     "granian-wsgi": Server(granian("wsgi"), "wsgi"),
@@ -86,6 +88,30 @@ SERVERS = {
     "waitress": Server(waitress, "wsgi"),
     "uwsgi": Server(uwsgi, "wsgi"),
 }
+
+
+FRAMEWORKS = {
+    "starlette": ("asgi",),
+    "fastapi": ("asgi",),
+    "django": ("asgi", "wsgi"),
+    "drf": ("asgi", "wsgi"),
+    "ninja": ("asgi", "wsgi"),
+    "quart": ("asgi",),
+    "litestar": ("asgi",),
+    "flask": ("wsgi",),
+}
+"""And the interfaces they are tried with."""
+CELLS = [
+    (server, framework)
+    for server, found in SERVERS.items()
+    for framework, interfaces in FRAMEWORKS.items()
+    if found.interface in interfaces
+]
+
+
+def has_both(server: str, framework: str) -> bool:
+    """Whether there are sync handlers beside async ones."""
+    return SERVERS[server].interface == "asgi" and framework != "drf"
 
 
 class Running:
@@ -99,6 +125,10 @@ class Running:
         self._port = process.free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     @property
     def log(self) -> str:
@@ -120,7 +150,7 @@ class Running:
         wait_until(self._answers, what=f"{command} to answer")
 
     def _answers(self) -> bool:
-        if self._process is None or self._process.poll() is not None:
+        if not self.is_alive:
             raise RuntimeError(f"it ended by itself\n{self.log}")
         with self.client(timeout=5) as client, contextlib.suppress(httpx.TransportError):
             return client.get("/ready").status_code == 200
@@ -190,6 +220,3 @@ class Running:
         wait_until(
             lambda: what in self.wrote(name), seconds=seconds, what=f"{what!r} among {self.wrote(name)}"
         )
-
-
-__all__ = ["SERVERS", "Running", "Server", "ServerFailed"]

@@ -1,3 +1,4 @@
+# ruff: noqa: E402 - Django wants its settings before it is imported
 import json
 
 import goods
@@ -30,7 +31,9 @@ def stream(request):
 
 
 def events(request):
-    return StreamingHttpResponse(site_settings.pieces(json.loads(request.body)), content_type="text/event-stream")
+    return StreamingHttpResponse(
+        site_settings.pieces(json.loads(request.body)), content_type="text/event-stream"
+    )
 
 
 def ready(request):

@@ -1,3 +1,4 @@
+# ruff: noqa: E402 - Django wants its settings before it is imported
 """Django REST framework. Its views are sync, under ASGI too: each kind of them has a route."""
 
 from importlib.util import find_spec

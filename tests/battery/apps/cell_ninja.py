@@ -1,3 +1,4 @@
+# ruff: noqa: E402 - Django wants its settings before it is imported
 from importlib.util import find_spec
 
 import goods
