@@ -7,8 +7,8 @@ from dataclasses import astuple
 
 import pytest
 from battery_bare import EXPECTED, measure
-from battery_checks import CHECKS, checks_of
-from battery_servers import CELLS, SERVERS
+from battery_checks import CHECKS, checks_of, hang_up
+from battery_servers import CELLS, SERVERS, Running
 from battery_table import BEHAVIOUR, NOTE
 
 
@@ -25,6 +25,18 @@ def test_a_key_runs_once(cell, check, record_property):
     note = CHECKS[check](cell)
     if note is not None:
         record_property(NOTE, note)
+
+
+@pytest.mark.parametrize("path", ["/orders/", "/sync/"], ids=["async", "sync"])
+@pytest.mark.parametrize("framework", ["starlette", "django", "quart", "litestar"])
+def test_daphne_may_cancel_a_handler_that_outlives_its_client_for_long(tmp_path, framework, path):
+    """It does so after ten seconds, and then every second; here after one."""
+    running = Running(tmp_path, "daphne", f"cell_{framework}", "--application-close-timeout", "1")
+    try:
+        running.start()
+        hang_up(running, path, seconds=4)
+    finally:
+        running.kill()
 
 
 @pytest.mark.parametrize(

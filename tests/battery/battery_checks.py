@@ -95,13 +95,15 @@ def new_name() -> str:
     return uuid4().hex
 
 
-def during(cell: Running, name: str, path: str, act: Callable[[], object], *, hang_up: bool) -> None:
+def during(
+    cell: Running, name: str, path: str, act: Callable[[], object], *, hang_up: bool, seconds: float = SECONDS
+) -> None:
     """Act while the handler runs, with its client waiting or gone."""
 
     async def ask() -> None:
         client = httpx.AsyncClient(**cell.client_options())
         asking = asyncio.ensure_future(
-            client.post(path, content=body_of(name, SECONDS), headers=headers(name))
+            client.post(path, content=body_of(name, seconds), headers=headers(name))
         )
         deadline = time.monotonic() + PATIENCE
         while "begin" not in cell.wrote(name):
@@ -240,19 +242,19 @@ def chain(cell: Running) -> str | None:
     return None
 
 
-def hang_up(cell: Running, path: str = "/orders/") -> None:
+def hang_up(cell: Running, path: str = "/orders/", *, seconds: float = SECONDS) -> None:
     """With HTTP/2 a client may also leave its request and keep the connection."""
     name = new_name()
-    during(cell, name, path, lambda: None, hang_up=True)
-    _expect_ended(cell, name, path)
+    during(cell, name, path, lambda: None, hang_up=True, seconds=seconds)
+    _expect_ended(cell, name, path, seconds)
     if cell.server.http2:
         name = new_name()
         with reset(cell, name, path):
-            _expect_ended(cell, name, path)
+            _expect_ended(cell, name, path, SECONDS)
 
 
-def _expect_ended(cell: Running, name: str, path: str) -> None:
-    response = answered(cell, name, path, seconds=SECONDS)
+def _expect_ended(cell: Running, name: str, path: str, seconds: float) -> None:
+    response = answered(cell, name, path, seconds=seconds)
     expect_one_run(cell, name)
     expect_answer(response)
     expect(is_replay(response), "the retry is not a replay")

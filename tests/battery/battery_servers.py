@@ -117,7 +117,8 @@ def has_both(server: str, framework: str) -> bool:
 class Running:
     """One server with one app. What the app did is in its journal: lines of a name and what happened to it."""
 
-    def __init__(self, folder: Path, server: str, app: str) -> None:
+    def __init__(self, folder: Path, server: str, app: str, *options: str) -> None:
+        self._options = options
         self.server = SERVERS[server]
         self.folder = folder
         self._app = app
@@ -142,7 +143,7 @@ class Running:
             "PYTHONPATH": str(APPS),
             "PYTHONUNBUFFERED": "1",
         }
-        command = [str(word) for word in self.server.command(self._app, self._port)]
+        command = [*map(str, self.server.command(self._app, self._port)), *self._options]
         with (self.folder / "log").open("ab") as log:
             self._process = process.spawn(
                 command, cwd=self.folder, log=log, env=env, end_signal=signal.SIGKILL
