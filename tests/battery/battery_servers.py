@@ -73,13 +73,15 @@ class Server:
     command: Callable[[str, int], list[object]]
     interface: str
     http2: bool = False
+    lingers: bool = False
+    """Whether it sometimes does not end by itself, also without a guard; its operator kills it, and so do we."""
 
 
 SERVERS = {
     "uvicorn": Server(uvicorn, "asgi"),
     "hypercorn-h1": Server(hypercorn(2), "asgi"),
     "hypercorn-h2": Server(hypercorn(1), "asgi", http2=True),
-    "granian-asgi": Server(granian("asgi"), "asgi"),
+    "granian-asgi": Server(granian("asgi"), "asgi", lingers=True),
     "daphne": Server(daphne, "asgi"),
     "granian-wsgi": Server(granian("wsgi"), "wsgi"),
     "gunicorn-sync": Server(gunicorn("sync", "--workers", 3), "wsgi"),
