@@ -19,13 +19,14 @@ BENCH := $(VENV)/.bench-$(FOUND)
 DOCS := $(VENV)/.docs-$(FOUND)
 AUDIT := $(VENV)/.audit-$(FOUND)
 
-.PHONY: help demo test test-fast storm relay-horizon torture figures weigh overhead metrics lint types bench docs audit versions first-starts fresh fresh-quick constraints clean
+.PHONY: help demo test test-fast battery storm relay-horizon torture figures weigh overhead metrics lint types bench docs audit versions first-starts fresh fresh-quick constraints clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo         see what it does, in a minute"
 	@echo "make test         all tests, on every server this machine can have"
 	@echo "make test-fast    the tests that need no server"
+	@echo "make battery      the HTTP guard on every server with every framework; a part: ARGS='-k granian', the page: ARGS=--write-docs"
 	@echo "make storm        20,000 messages through four relays that are killed again and again"
 	@echo "make relay-horizon  a relay while one transaction stays open for six minutes; ARGS='--database mariadb --held producer'"
 	@echo "make torture      100,000 messages through RabbitMQ and Kafka, 20,000 through Redis and NATS, with 100 kills each"
@@ -64,6 +65,10 @@ test: $(DEV)
 
 test-fast: $(DEV)
 	@$(BIN)/python -m pytest --no-servers $(ARGS)
+
+# The checks of a cell share its server, so they stay in one process.
+battery: $(DEV)
+	@$(BIN)/python -m pytest tests/battery/battery_cells.py -p no:randomly --numprocesses $(JOBS) --dist loadgroup --tb=line -q $(ARGS)
 
 storm: $(DEV)
 	@OUTBOX_MESSAGES=20000 OUTBOX_KEYS=500 $(BIN)/python -m pytest tests/outbox/test_relay_storm.py -s $(ARGS)
