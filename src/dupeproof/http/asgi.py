@@ -210,23 +210,11 @@ class AsgiGuard:
                 await app(scope, inlet, outlet)
             finally:
                 await outlet.close()
-        except Exception as exc:
-            if exchange.settled:
-                if client.gone:
-                    return
-                raise
-            answer = await exchange.failed(exc)
-            if answer is not None:
-                await send_answer(client.send, answer)
-            if exchange.handling.done is None:
-                raise
         except BaseException as exc:
-            if not exchange.settled:
-                await exchange.abandon(exc)
-            raise
+            if await concluded(exchange, client, exc):
+                raise
         else:
-            if not exchange.settled:
-                await exchange.abandon(Disconnected())
+            await concluded(exchange, client, None)
         finally:
             inlet.close()
             scope["headers"] = headers
@@ -241,6 +229,19 @@ class AsgiGuard:
             await send(message)
 
         return watched
+
+
+async def concluded(exchange: AsyncExchange, client: Client, error: BaseException | None) -> bool:
+    """The handler has ended: decide what becomes of the key, if the response has not. Whether the error is to be raised."""
+    if exchange.settled:
+        return not client.gone or not isinstance(error, Exception)
+    if not isinstance(error, Exception):
+        await exchange.abandon(error or Disconnected())
+        return True
+    answer = await exchange.failed(error)
+    if answer is not None:
+        await send_answer(client.send, answer)
+    return exchange.handling.done is None
 
 
 async def answer_error(request: Request, error: Exception, receive: Receive, send: Send) -> None:
