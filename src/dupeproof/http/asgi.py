@@ -1,11 +1,13 @@
 """The ASGI middleware: reads the request, lets it in once, and holds the response back until it is stored."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Unpack
 
 from dupeproof.core import callables
 from dupeproof.core.durations import Duration
 from dupeproof.core.protocols import AsyncStore
+from dupeproof.errors import ConfigError
 from dupeproof.guards import AsyncOnce
 from dupeproof.guards._async.runtime import settle
 from dupeproof.http._async.desk import AsyncDesk
@@ -70,14 +72,30 @@ class IdempotencyMiddleware:
         **options: Unpack[Options],
     ) -> None:
         self._app = app
-        self._desk = AsyncDesk(store, scope, options)
-        self._guard = AsgiGuard(self._desk, detach=detach, drain=drain)
+        self._wrong: ConfigError | None = None
+        try:
+            self._desk = AsyncDesk(store, scope, options)
+            self._guard = AsgiGuard(self._desk, detach=detach, drain=drain)
+        except ConfigError as exc:
+            if not _in_event_loop():
+                raise
+            # Apps make their middleware when they are started. Of an error there servers think that the app has no
+            # lifespan, and go on without it; so the app has to say itself that it cannot start.
+            self._wrong = exc
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
+        if self._wrong is not None:
+            await self._refuse(self._wrong, scope, receive, send)
+        elif scope["type"] == "lifespan":
             await self._live(scope, receive, send)
         else:
             await self._guard(self._app, scope, receive, send)
+
+    async def _refuse(self, wrong: ConfigError, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            raise wrong
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": f"{type(wrong).__name__}: {wrong}"})
 
     async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
         app = scope.get("app", self._app)
@@ -270,6 +288,14 @@ def _handler_for(request: Request, error: Exception) -> Callable[..., Any] | Non
         return None
     chosen = (getattr(error, "status_code", None), *type(error).__mro__)
     return next((handlers[each] for each in chosen if each in handlers and each is not Exception), None)
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Values:

@@ -24,6 +24,7 @@ from dupeproof.http.keeping import can_be_kept, is_unbuffered
 from dupeproof.http.order import warn_of_django_order
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Rules, Scope
+from dupeproof.http.statuses import Fate
 from dupeproof.http.views import READ_BEFORE, ReadBody, read_whole, read_whole_async
 from dupeproof.http.wsgi_response import decoded
 
@@ -68,12 +69,35 @@ class IdempotencyMiddleware:
             raise ConfigError('settings.DUPEPROOF_HTTP is missing; write {"store": "redis://…", "scope": …}')
         warn_of_django_order(settings.MIDDLEWARE, f"{__name__}.{type(self).__name__}")
         found = {name: _imported(name, value) for name, value in options.items()}
-        self._guarded = Idempotent(**found)(get_response)
+        self._guarded = Idempotent(**found)(_routed(get_response))
         if iscoroutinefunction(get_response):
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> Any:
         return self._guarded(request)
+
+
+def _routed(get_response: View) -> View:
+    """Where no view was found nothing was done: what stands outside may send the client elsewhere, to a slash, say."""
+
+    def release(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        handling = current.get()
+        unrouted = response.status_code == 404 and request.resolver_match is None
+        if unrouted and handling is not None and handling.fate is None:
+            handling.fate = Fate.RELEASE
+        return response
+
+    if iscoroutinefunction(get_response):
+
+        async def answered_async(request: HttpRequest) -> HttpResponseBase:
+            return release(request, await get_response(request))
+
+        return answered_async
+
+    def answered(request: HttpRequest) -> HttpResponseBase:
+        return release(request, get_response(request))
+
+    return answered
 
 
 class TokenRefused(TokenError, PermissionDenied):  # type: ignore[misc] # Django has no types

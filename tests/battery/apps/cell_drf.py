@@ -1,14 +1,10 @@
 # ruff: noqa: E402 - Django wants its settings before it is imported
 """Django REST framework. Its views are sync, under ASGI too: each kind of them has a route."""
 
-from importlib.util import find_spec
-
 import goods
 import site_settings
 
-BY_MIDDLEWARE = find_spec("dupeproof.http.drf") is None
-"""Until the views can be guarded themselves."""
-site_settings.configure(__name__, guarded_by_middleware=BY_MIDDLEWARE, apps=("rest_framework",))
+site_settings.configure(__name__, guarded_by_middleware=False, apps=("rest_framework",))
 
 from django.http import HttpResponse, StreamingHttpResponse
 from django.urls import path
@@ -17,14 +13,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSet
 
-if BY_MIDDLEWARE:
+from dupeproof.http.drf import Idempotent
 
-    def idempotent(view):
-        return view
-else:
-    from dupeproof.http.drf import Idempotent
-
-    idempotent = Idempotent(**goods.OPTIONS)
+idempotent = Idempotent(**goods.OPTIONS)
 
 
 @api_view(["POST"])

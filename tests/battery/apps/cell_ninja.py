@@ -1,25 +1,16 @@
 # ruff: noqa: E402 - Django wants its settings before it is imported
-from importlib.util import find_spec
-
 import goods
 import site_settings
 
-BY_MIDDLEWARE = find_spec("dupeproof.http.ninja") is None
-"""Until the operations can be guarded themselves."""
-site_settings.configure(__name__, guarded_by_middleware=BY_MIDDLEWARE)
+site_settings.configure(__name__, guarded_by_middleware=False)
 
 from django.http import HttpResponse, StreamingHttpResponse
 from django.urls import path
 from ninja import NinjaAPI, Schema
 
-if BY_MIDDLEWARE:
+from dupeproof.http.ninja import Idempotent
 
-    def idempotent(operation):
-        return operation
-else:
-    from dupeproof.http.ninja import Idempotent
-
-    idempotent = Idempotent(**goods.OPTIONS)
+idempotent = Idempotent(**goods.OPTIONS)
 
 api = NinjaAPI(docs_url=None, openapi_url=None)
 

@@ -1,5 +1,7 @@
 """`dupeproof resolve`: close a held, abandoned, failed or dead key by hand."""
 
+import re
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -8,6 +10,10 @@ import typer
 from dupeproof import ConfigError, Once
 from dupeproof.cli.output import NotFound, report
 from dupeproof.cli.target import AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_and_key
+from dupeproof.http.answers import Answer, AnswerCodec
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TEXT = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 def resolve(
@@ -24,6 +30,24 @@ def resolve(
             show_default=False,
         ),
     ] = None,
+    status: Annotated[
+        int | None,
+        typer.Option(
+            "--status",
+            help="For a key of the HTTP guard: the status of the response that later requests are given.",
+            show_default=False,
+        ),
+    ] = None,
+    headers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header", metavar="NAME: VALUE", help="A header of that response; may be given again."
+        ),
+    ] = None,
+    body_file: Annotated[
+        Path | None,
+        typer.Option("--body-file", help="The file that has the body of that response.", show_default=False),
+    ] = None,
     window: Annotated[str, typer.Option("--window", help="How long the key is remembered from now.")] = "24h",
     reopen: Annotated[bool, typer.Option("--reopen", help="It was not done: let it run again.")] = False,
     as_json: AsJson = False,
@@ -32,20 +56,53 @@ def resolve(
 
     Look first whether the effect really happened. Either way its former owner can no longer finish it. A key that is
     being worked on is refused. Exit code 1 when there is nothing to resolve.
+
+    A key of the HTTP guard, in namespace http unless that was given another, gets the response that its clients are
+    sent: --status 201 --header 'Location: /orders/7' --body-file order.json, or --result, which is sent as JSON with 200.
     """
     url, key = url_and_key(first, second)
     if reopen and result is not None:
         raise ConfigError(
             "--result says that the work was done, and --reopen that it was not; give one of them"
         )
-    value = None if result is None else _value(result)
-    with Once(url, namespace=namespace, window=window) as once:
+    response = _response(status, headers or [], body_file)
+    if response is not None and (reopen or result is not None):
+        raise ConfigError(
+            "--status gives the whole response of an HTTP key; give it without --result and --reopen"
+        )
+    value = response or (None if result is None else _value(result))
+    codec = None if response is None else AnswerCodec()
+    with Once(url, namespace=namespace, window=window, codec=codec) as once:
         if not (once.reopen(key) if reopen else once.resolve(key, result=value)):
             raise NotFound(
                 f"there is nothing to resolve: the key is unknown or done in namespace {namespace}"
             )
     done = "reopened" if reopen else "resolved"
     report(done, {done: True}, as_json=as_json)
+
+
+def _response(status: int | None, headers: list[str], body_file: Path | None) -> Answer | None:
+    if status is None:
+        if headers or body_file is not None:
+            raise ConfigError(
+                "--header and --body-file belong to --status; say which status the response has"
+            )
+        return None
+    if not 200 <= status <= 599:
+        raise ConfigError(f"--status is the status of a response, from 200 to 599; got {status}")
+    try:
+        body = b"" if body_file is None else body_file.read_bytes()
+    except OSError as exc:
+        raise ConfigError(f"--body-file cannot be read: {exc.strerror}") from exc
+    pairs = [(b"content-length", b"%d" % len(body))]
+    for header in headers:
+        name, colon, text = header.partition(":")
+        if not colon or not _NAME.fullmatch(name) or not _TEXT.fullmatch(text):
+            raise ConfigError(
+                f"--header is a name, a colon and a value, such as 'Location: /orders/7'; got {header!r}"
+            )
+        pairs.append((name.lower().encode(), text.strip().encode("latin-1")))
+    return Answer(status, pairs, body)
 
 
 def _value(text: str) -> Any:
