@@ -8,11 +8,13 @@ import httpx
 import pytest
 from http_asking import KEY, Counter, asking, client_of, guarded
 from http_servers import on
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from websockets.sync.client import connect
 
-from dupeproof import AsyncOnce
+from dupeproof import AsyncOnce, ConfigError
 from dupeproof.http import SHARED, IdempotencyMiddleware, key_for
 from dupeproof.keys import new_id
 
@@ -410,3 +412,105 @@ async def test_what_a_handler_compressed_is_given_to_those_who_cannot_read_that_
     assert ("content-encoding" not in again.headers) is plain
     assert again.content == b"done"
     assert int(again.headers["content-length"]) == (4 if plain else len(zipped.body))
+
+
+async def test_a_guard_that_cannot_be_made_keeps_the_app_from_starting():
+    """Servers take an error on the way to it for an app that has no lifespan, and go on."""
+    app = Starlette(middleware=[Middleware(IdempotencyMiddleware, store="carrier-pigeon://", scope=SHARED)])
+    line = Line({"type": "lifespan.startup"})
+    await app({"type": "lifespan", "app": app, "state": {}}, line.receive, line.send)
+    [said] = line.sent
+    assert said["type"] == "lifespan.startup.failed"
+    assert "carrier-pigeon" in said["message"]
+    with pytest.raises(ConfigError, match="carrier-pigeon"):
+        await app(dict(SCOPE), line.receive, line.send)
+
+
+def test_outside_of_an_event_loop_it_is_an_error_at_once():
+    with pytest.raises(ConfigError, match="carrier-pigeon"):
+        protected(None, store="carrier-pigeon://")
+
+
+class Streaming:
+    """An app that sends without end, and when it was told to stop."""
+
+    def __init__(self, *headers):
+        self.headers = headers
+        self.began, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, scope, receive, send):
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": list(self.headers)})
+        leaving = asyncio.create_task(receive())
+        try:
+            while not leaving.done():
+                await send({"type": "http.response.body", "body": b"tick", "more_body": True})
+                self.began.set()
+                await asyncio.sleep(0.02)
+        finally:
+            leaving.cancel()
+            self.ended.set()
+
+
+@pytest.mark.parametrize(
+    "headers", [[(b"content-type", b"text/event-stream")], [(b"x-accel-buffering", b"no")], []]
+)
+@pytest.mark.parametrize("how", ["the handler is told", "the request is cancelled"])
+async def test_a_stream_is_not_kept_alive_for_nobody(headers, how):
+    app = Streaming(*headers)
+    line = Line(body())
+    if how == "the handler is told":
+        line.waiting.append({"type": "http.disconnect"})
+    task = asyncio.create_task(protected(app, stream_after="50ms")(dict(SCOPE), line.receive, line.send))
+    if how == "the request is cancelled":
+        await app.began.wait()
+        task.cancel()
+    await asyncio.wait_for(app.ended.wait(), 5)
+    await asyncio.wait([task])
+
+
+async def test_a_server_that_shuts_down_waits_for_handlers_whose_clients_have_gone():
+    proceed, shut = asyncio.Event(), asyncio.Event()
+
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            await receive()
+            assert (await receive())["type"] == "lifespan.shutdown"
+            shut.set()
+            return
+        await proceed.wait()
+        assert not shut.is_set()  # what it needs is still there
+        await answer(send)
+
+    async with AsyncOnce("memory://") as once:
+        middleware = protected(app, store=once)
+        request, lifespan = Line(body()), Line({"type": "lifespan.startup"}, {"type": "lifespan.shutdown"})
+        task = asyncio.create_task(middleware(dict(SCOPE), request.receive, request.send))
+        while await once.get(key_for(SHARED, "k")) is None:  # noqa: ASYNC110 - in the store
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        ending = asyncio.create_task(middleware({"type": "lifespan"}, lifespan.receive, lifespan.send))
+        await asyncio.sleep(0.05)
+        assert not shut.is_set()
+        proceed.set()
+        await ending
+        assert (await once.get(key_for(SHARED, "k"))).state == "done"
+
+
+async def test_it_does_not_wait_for_ever(caplog):
+    async def app(scope, receive, send):
+        if scope["type"] == "http":
+            await asyncio.Event().wait()
+
+    async with AsyncOnce("memory://") as once:
+        middleware = protected(app, store=once, drain="50ms")
+        line = Line(body())
+        task = asyncio.create_task(middleware(dict(SCOPE), line.receive, line.send))
+        while await once.get(key_for(SHARED, "k")) is None:  # noqa: ASYNC110 - in the store
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        await middleware._guard.drain()
+        assert "1 handlers were cut off" in caplog.text
+        assert (await once.get(key_for(SHARED, "k"))).state == "running"  # it may have done its work

@@ -5,6 +5,7 @@ import json
 from uuid import UUID
 
 import pytest
+from fastapi import FastAPI, HTTPException
 from http_asking import KEY, Counter, asking, client_of, guarded
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -480,3 +481,136 @@ def test_a_sync_middleware_takes_no_async_scope():
 
     with pytest.raises(ConfigError, match="async function"):
         WsgiMiddleware(None, store="memory://", scope=user)
+
+
+# Who may see a stored response
+
+
+async def test_who_may_not_see_a_response_any_more_is_not_given_it():
+    allowed, handler = [True], Counter()
+
+    async def may_see(request):
+        return allowed[0]
+
+    async with asking(handler, authorize=may_see) as client:
+        await client.post("/", headers=KEY)
+        assert (await client.post("/", headers=KEY)).headers["idempotent-replayed"] == "true"
+        allowed[0] = False
+        assert code_of(await client.post("/", headers=KEY)) == (403, "not-authorized")
+        assert code_of(await client.post("/", headers=KEY, content=b"other")) == (403, "not-authorized")
+        # What the guard does not answer itself is the app's own affair.
+        assert (await client.post("/", headers={"Idempotency-Key": "new"})).status_code == 200
+    assert handler.runs == 2
+
+
+def _refuse(request):
+    raise HTTPException(401, "who are you?", headers={"WWW-Authenticate": "Bearer"})
+
+
+async def _refuse_later(request):
+    _refuse(request)
+
+
+@pytest.mark.parametrize("refuse", [_refuse, _refuse_later])
+@pytest.mark.parametrize("option", ["scope", "authorize"])
+async def test_an_http_exception_of_theirs_is_answered_as_such(option, refuse):
+    handler = Counter()
+    async with asking(handler, **({"scope": refuse} if option == "scope" else {})) as client:
+        refused = await client.post("/", headers=KEY)
+    if option == "authorize":
+        async with asking(handler, authorize=refuse) as client:
+            await client.post("/", headers=KEY)
+            refused = await client.post("/", headers=KEY)
+    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+    assert "who are you?" in refused.text
+    assert handler.runs == (option == "authorize") * 2
+
+
+async def test_it_is_answered_as_the_app_answers_those_of_its_handlers():
+    app = FastAPI()
+    app.add_middleware(IdempotencyMiddleware, store="memory://", scope=_refuse)
+    async with client_of(app) as client:
+        assert (await client.post("/", headers=KEY)).json() == {"detail": "who are you?"}
+    app.exception_handler(401)(
+        lambda request, exc: PlainTextResponse(f"sorry: {exc.detail}", exc.status_code)
+    )
+    async with client_of(app) as client:
+        response = await client.post("/", headers=KEY)
+    assert (response.status_code, response.text) == (401, "sorry: who are you?")
+
+
+async def test_what_is_no_http_exception_is_an_error():
+    async with asking(Counter(), scope=lambda request: request.headers["x-user"]) as client:
+        assert (await client.post("/", headers=KEY)).status_code == 500
+
+
+# What is compared
+
+
+async def test_method_and_path_always_count():
+    handler = Counter()
+    async with asking(handler, methods=("POST", "PATCH"), fingerprint=lambda request, body: 1) as client:
+        await client.post("/orders", headers=KEY, content=b"1")
+        assert (await client.post("/orders", headers=KEY, content=b"2")).status_code == 200
+        assert code_of(await client.post("/refunds", headers=KEY, content=b"1")) == (422, "key-reused")
+        assert code_of(await client.patch("/orders", headers=KEY, content=b"1")) == (422, "key-reused")
+    assert handler.runs == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        (b'{"a": 1, "b": [2.0, "x"]}', b'{"b":[2,"x"],"a":1}', True),
+        (b'{"a": "\\u00e9"}', '{"a": "é"}'.encode(), True),
+        (b'{"a": 1}', b'{"a": 2}', False),
+        (b'{"a": 1}', b'{"a": "1"}', False),
+        (b'{"a": [1, 2]}', b'{"a": [2, 1]}', False),
+        (b'{"a": 1, "a": 2}', b'{"a": 2}', False),
+        (b"[" * 2_000 + b"]" * 2_000, b"[" * 2_000 + b" " + b"]" * 2_000, False),
+        (b"no json", b"no  json", False),
+        (b"NaN", b" NaN", False),
+        (b"", b" ", False),
+        (b"18446744073709551617", b"18446744073709551616", False),
+    ],
+)
+async def test_json_is_compared_by_what_it_says(first, second, same):
+    handler = Counter()
+    async with asking(handler, fingerprint="json") as client:
+        headers = {**KEY, "Content-Type": "application/json"}
+        answers = [await client.post("/?a=1", headers=headers, content=each) for each in (first, second)]
+        assert code_of(await client.post("/?a=2", headers=headers, content=first)) == (422, "key-reused")
+    assert answers[0].status_code == 200
+    assert (answers[1].status_code == 200) is same
+
+
+async def test_what_is_not_sent_as_json_is_compared_byte_by_byte():
+    async with asking(Counter(), fingerprint="json") as client:
+        await client.post("/", headers={**KEY, "Content-Type": "text/plain"}, content=b"[1]")
+        other = await client.post("/", headers={**KEY, "Content-Type": "text/plain"}, content=b"[ 1]")
+    assert code_of(other) == (422, "key-reused")
+
+
+@pytest.mark.parametrize("fingerprint", [None, "json", lambda request, body: 1])
+async def test_headers_count_if_they_are_named(fingerprint):
+    options = {} if fingerprint is None else {"fingerprint": fingerprint}
+    async with asking(Counter(), headers=("If-Match",), **options) as client:
+        sent = [{"If-Match": "a"}, {"if-match": "a"}, {"If-Match": "b"}, {"If-Match": ""}, {}]
+        answers = [await client.post("/", headers={**KEY, **headers}) for headers in sent]
+    assert [answer.status_code for answer in answers] == [200, 200, 422, 422, 422]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"fingerprint": "xml"},
+        {"fingerprint": 3},
+        {"headers": ("",)},
+        {"headers": (3,)},
+        {"authorize": "admin"},
+        {"stream_after": "soon"},
+        {"drain": -1},
+    ],
+)
+def test_options_that_make_no_sense_are_refused_when_the_guard_is_made(wrong):
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        IdempotencyMiddleware(None, store="memory://", scope=SHARED, **wrong)

@@ -30,7 +30,9 @@ class AsyncDesk:
         of_requests, of_guard = split_options(options)
         self.rules = make_rules(scope, of_requests, is_async=IS_ASYNC)
         self._once = _guard(store, of_guard, hold=self.rules.of_error is Fate.HOLD)
-        self._runner = self._once.runner(name="http", codec=AnswerCodec(self._once.codec))
+        codec = AnswerCodec(self._once.codec)
+        codec.prepare(Answer)
+        self._runner = self._once.runner(name="http", codec=codec)
         self._owned = not isinstance(store, AsyncOnce)
         self._warned = False
         self._mark = f"dupeproof.http/{self._runner.policy.terms.namespace}"
