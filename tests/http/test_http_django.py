@@ -1,11 +1,15 @@
 """What views of Django may do, decorated."""
 
+import asyncio
+from types import ModuleType
+
 import pytest
 from asgiref.sync import async_to_sync
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
-from django.http import Http404, HttpResponse
-from django.test import AsyncRequestFactory, RequestFactory, override_settings
+from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.test import AsyncRequestFactory, Client, RequestFactory, override_settings
 from django.test.signals import setting_changed  # noqa: F401 - without it the URLs would not change
+from django.urls import path
 from django.utils.asyncio import async_unsafe
 from django.utils.decorators import method_decorator
 from django.views import View
@@ -188,3 +192,89 @@ def test_what_was_read_away_is_not_taken_for_empty():
     assert request.read()
     with pytest.raises(ConfigError, match=r"request\.body"):
         view(request)
+
+
+# Who is asked, and what is kept
+
+
+@pytest.mark.parametrize("status", [401, 200])
+def test_a_scope_that_knows_nobody_leaves_it_to_the_view(ask, status, caplog):
+    ran = []
+
+    def view(request):
+        ran.append(1)
+        return HttpResponse(status=status)
+
+    responses = ask(view, scope=lambda request: None)
+    assert [response.status_code for response in responses] == [status, status]
+    assert len(ran) == 2
+    assert caplog.text.count("without a guard") == (status == 200)
+
+
+def test_what_a_scope_raises_is_for_django_to_answer(ask):
+    def nobody(request):
+        raise PermissionDenied
+
+    with pytest.raises(PermissionDenied):
+        ask(lambda request: HttpResponse("done"), scope=nobody)
+
+
+def test_who_may_not_see_a_response_any_more_is_not_given_it(ask):
+    asked = async_unsafe("no queries here")(lambda request: False)
+    first, again = ask(lambda request: HttpResponse("done"), authorize=asked)
+    assert (first.content, again.status_code) == (b"done", 403)
+    assert b"not-authorized" in again.content
+
+
+@pytest.mark.parametrize(
+    ("size", "headers", "kept"), [(9, {}, True), (999, {}, False), (9, {"X-Accel-Buffering": "no"}, False)]
+)
+def test_a_streamed_response_is_kept_if_it_is_small(ask, size, headers, kept):
+    pieces = [b"x" * size, b"y"]
+    responses = ask(lambda request: StreamingHttpResponse(iter(pieces), headers=headers), response_limit=100)
+    first = b"".join(responses[0].streaming_content)
+    assert first == b"".join(pieces)
+    assert responses[1].content == first if kept else responses[1].status_code == 409
+
+
+async def test_an_async_stream_is_kept_if_its_end_is_near():
+    async def pieces(pause):
+        yield b"one "
+        await asyncio.sleep(pause)
+        yield b"two"
+
+    for pause, kept in ((0, True), (0.3, False)):
+
+        @Idempotent(store="memory://", scope=SHARED, stream_after="100ms")
+        async def view(request, pause=pause):
+            return StreamingHttpResponse(pieces(pause))
+
+        first, again = [await view(AsyncRequestFactory().post("/", headers=KEY)) for _ in range(2)]
+        assert b"".join([piece async for piece in first.streaming_content]) == b"one two"
+        assert again.content == b"one two" if kept else again.status_code == 409
+
+
+def test_a_request_that_finds_no_view_keeps_its_key_for_where_it_is_sent():
+    """Django answers 404, of which its own middleware, outside of ours, makes a redirection to the slash."""
+    ran = []
+
+    def order(request):
+        ran.append(1)
+        return HttpResponse("done")
+
+    urls = ModuleType("slashed_urls")
+    urls.urlpatterns = [path("orders/", order)]
+    middleware = ["django.middleware.common.CommonMiddleware", "dupeproof.http.django.IdempotencyMiddleware"]
+    with override_settings(
+        ROOT_URLCONF=urls,
+        ALLOWED_HOSTS=["*"],
+        MIDDLEWARE=middleware,
+        DUPEPROOF_HTTP={"store": "memory://", "scope": "dupeproof.http.SHARED"},
+    ):
+        client = Client(headers=KEY)
+        sent = client.post("/orders")
+        assert (sent.status_code, sent.headers.get("Location")) == (301, "/orders/"), sent.content
+        assert client.post("/orders/").content == b"done"
+        assert client.post("/orders/").headers["Idempotent-Replayed"] == "true"
+        assert client.post("/orders").status_code == 301
+    assert len(ran) == 1

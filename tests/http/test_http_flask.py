@@ -170,3 +170,27 @@ def test_a_view_that_is_guarded_twice_runs_once(outer):
         app.view_functions[name] = app.idempotent(app.view_functions[name])
     assert [app.ask().text for _ in range(2)] == ["done", "done"]
     assert app.runs == 1
+
+
+def test_a_scope_that_aborts_is_answered_by_the_app():
+    app = Shop(lambda: "done", scope=lambda request: abort(401))
+    app.register_error_handler(401, lambda error: ("who are you?", 401))
+    response = app.ask()
+    assert (response.status_code, response.text) == (401, "who are you?")
+    assert app.runs == 0
+
+
+def test_who_may_not_see_a_response_any_more_is_not_given_it():
+    app = Shop(lambda: "done", authorize=lambda request: False)
+    assert [app.ask().status_code for _ in range(2)] == [200, 403]
+
+
+@pytest.mark.parametrize(
+    ("size", "headers", "kept"), [(9, {}, True), (999, {}, False), (9, {"X-Accel-Buffering": "no"}, False)]
+)
+def test_a_streamed_response_is_kept_if_it_is_small(size, headers, kept):
+    pieces = [b"x" * size, b"y"]
+    app = Shop(lambda: Response(iter(pieces), headers=headers), response_limit=100)
+    first, again = app.ask(), app.ask()
+    assert first.data == b"".join(pieces)
+    assert again.data == first.data if kept else again.status_code == 409

@@ -2,9 +2,12 @@
 
 import io
 import sys
+import time
 from wsgiref.util import setup_testing_defaults
 
 import pytest
+from werkzeug.datastructures import WWWAuthenticate
+from werkzeug.exceptions import Unauthorized
 
 from dupeproof.http import SHARED
 from dupeproof.http.wsgi import IdempotencyMiddleware, WsgiRequest
@@ -303,3 +306,63 @@ def test_an_app_that_is_guarded_twice_runs_once():
     middleware = protected(protected(app, **options), **options)
     assert [Line().ask(middleware) for _ in range(2)] == [b"done", b"done"]
     assert len(ran) == 1
+
+
+@pytest.mark.parametrize("status", [401, 201])
+def test_a_scope_that_knows_nobody_leaves_it_to_the_app(status, caplog):
+    ran = []
+
+    def app(environ, start_response):
+        ran.append(1)
+        start_response(f"{status} Said", [])
+        return [b""]
+
+    guarded = protected(app, scope=lambda request: None)
+    for _ in range(2):
+        line = Line()
+        line.ask(guarded)
+        assert line.status == status
+    assert len(ran) == 2
+    assert caplog.text.count("without a guard") == (status == 201)
+
+
+@pytest.mark.parametrize("option", ["scope", "authorize"])
+def test_an_http_exception_of_theirs_is_answered_as_such(option):
+    def refuse(request):
+        raise Unauthorized("who are you?", www_authenticate=WWWAuthenticate("bearer"))
+
+    guarded = protected(plain, **{option: refuse})
+    for _ in range(2):
+        line = Line(b"body")
+        said = line.ask(guarded)
+    assert (line.status, line.headers["Www-Authenticate"]) == (401, "Bearer")
+    assert b"who are you?" in said
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_response_without_a_length_is_kept_if_its_end_is_near(kept):
+    def app(environ, start_response):
+        start_response("200 OK", [])
+        yield b"one "
+        time.sleep(0 if kept else 0.1)
+        yield b"two"
+
+    guarded = protected(app, stream_after="50ms")
+    lines = [Line(), Line()]
+    first, again = [line.ask(guarded) for line in lines]
+    assert first == b"one two"
+    assert lines[1].status == (200 if kept else 409)
+    assert again == first if kept else b"already-completed" in again
+
+
+def test_what_compresses_inside_is_told_that_nobody_accepts_it():
+    seen = []
+
+    def app(environ, start_response):
+        seen.append(environ.get("HTTP_ACCEPT_ENCODING"))
+        return plain(environ, start_response)
+
+    line = Line(HTTP_ACCEPT_ENCODING="gzip")
+    line.ask(protected(app))
+    assert seen == [None]
+    assert line.environ["HTTP_ACCEPT_ENCODING"] == "gzip"  # for what compresses outside

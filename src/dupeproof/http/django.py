@@ -196,9 +196,9 @@ class Idempotent:
         if self._async_desk is None:
             store, scope, options = self._arguments
             _check_kind(store, Once, AsyncOnce)
-            # `request.user` asks the database, which Django allows in no event loop.
-            waiting = callable(scope) and not iscoroutinefunction(scope)
-            self._async_desk = AsyncDesk(store, sync_to_async(scope) if waiting else scope, options)
+            if "authorize" in options:
+                options = {**options, "authorize": _in_a_thread(options["authorize"])}
+            self._async_desk = AsyncDesk(store, _in_a_thread(scope), options)
         desk = self._async_desk
 
         @wraps(view)
@@ -271,6 +271,11 @@ def warn_of_atomic_requests(request: HttpRequest) -> None:
             "django.db.transaction.non_atomic_requests around the view and use idempotency.transaction in its own transaction",
             stacklevel=2,
         )
+
+
+def _in_a_thread(function: Any) -> Any:
+    """`request.user` asks the database, which Django allows in no event loop."""
+    return sync_to_async(function) if callable(function) and not iscoroutinefunction(function) else function
 
 
 def _answer_to(request: HttpRequest, exc: Exception) -> HttpResponseBase:
