@@ -7,7 +7,7 @@ from pathlib import Path
 
 JOURNAL = Path(os.environ["SHOP_JOURNAL"])
 FILE = JOURNAL.with_name("small.txt")
-LEASE = 0.6
+LEASE = float(os.environ.get("SHOP_LEASE", "0.6"))
 SLOW_ONCE = "SHOP_SLOW_ONCE" in os.environ
 """Only the first run of an order takes its time."""
 CHUNKS = {

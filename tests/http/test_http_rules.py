@@ -190,6 +190,8 @@ async def test_what_makes_no_sense_is_left_to_the_handler(body, caplog):
     ("first", "second", "same"),
     [
         ({"url": "/a"}, {"url": "/b"}, False),
+        ({"url": "/a"}, {"url": "/a/"}, True),
+        ({"url": "/a"}, {"url": "/a/b"}, False),
         ({"url": "/?a=1"}, {"url": "/?a=2"}, False),
         ({"method": "PATCH"}, {"method": "POST"}, False),
         ({"content": b"a"}, {"content": b"b"}, False),

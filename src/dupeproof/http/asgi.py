@@ -25,7 +25,7 @@ from dupeproof.http.asgi_messages import (
 )
 from dupeproof.http.bodies import announced_size
 from dupeproof.http.detaching import DRAIN, Detached
-from dupeproof.http.fingerprints import Head
+from dupeproof.http.fingerprints import head_of
 from dupeproof.http.handling import current
 from dupeproof.http.order import warn_of_order
 from dupeproof.http.problems import Refused, answer_to, problem
@@ -177,7 +177,7 @@ class AsgiGuard:
             announced_size(headers.last(b"content-length").decode("latin-1"), desk.rules.request_limit)
             if not inlet.take(await receive()):
                 await inlet.read_on()
-            head = Head(
+            head = head_of(
                 scope["method"],
                 scope["path"],
                 scope.get("query_string", b""),

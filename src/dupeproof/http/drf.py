@@ -200,9 +200,9 @@ class _Incoming:
         self._django = DjangoRequest(request._request)  # noqa: SLF001 - documented by that name
         self.request = request
         self.method: str = request.method
-        self.path = self._django.path.rstrip("/")
+        self.path = self._django.path.removesuffix("/")
         if suffix := getattr(api, "format_kwarg", None):
-            self.path = self.path.removesuffix(f".{suffix}").rstrip("/")
+            self.path = self.path.removesuffix(f".{suffix}")
         self.environ = self._django.environ
         asked = (api_settings.URL_FORMAT_OVERRIDE or "").encode()
         pairs = self._django.query.split(b"&")

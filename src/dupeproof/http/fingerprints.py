@@ -17,7 +17,7 @@ _BOUNDARY = re.compile(rb'(?i);\s*boundary=(?:"([^"]{1,200})"|([^\s;,"]{1,200}))
 
 
 class Head(NamedTuple):
-    """What is compared of a request before its body."""
+    """What is compared of a request before its body; made by `head_of`."""
 
     method: str
     path: str
@@ -25,6 +25,11 @@ class Head(NamedTuple):
     content_type: bytes
     chosen: bytes = b""
     """Of headers that were named, their values as `header_digest` gives them."""
+
+
+def head_of(method: str, path: str, query: bytes, content_type: bytes) -> Head:
+    """A slash at the end does not count: a client that was sent to the other form begins its retry with the first."""
+    return Head(method, path.removesuffix("/"), query, content_type)
 
 
 def request_digest(head: Head, body: Iterable[bytes]) -> bytes:
