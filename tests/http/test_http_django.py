@@ -279,3 +279,13 @@ def test_a_request_that_finds_no_view_keeps_its_key_for_where_it_is_sent():
         from_the_start = client.post("/orders")
         assert from_the_start.headers["Idempotent-Replayed"] == "true"
     assert len(ran) == 1
+
+
+def test_an_async_stream_of_a_sync_view_is_done_and_not_kept():
+    async def pieces():
+        yield b"one"
+
+    view = Idempotent(store="memory://", scope=SHARED)(lambda request: StreamingHttpResponse(pieces()))
+    first, again = [view(RequestFactory().post("/", headers=KEY)) for _ in range(2)]
+    assert (first.status_code, first["Idempotency-Stored"]) == (200, "false")
+    assert again.status_code == 409

@@ -214,7 +214,7 @@ class Idempotent:
                     return await sync_to_async(_answer_to)(request, exc)
                 return await sync_to_async(response.render)() if _is_due(response) else response
 
-            work = guarded_async(desk, DjangoRequest(request), DJANGO, respond)
+            work = guarded_async(desk, DjangoRequest(request), DJANGO_ASYNC, respond)
             # Django ends what belongs to the request, its database connections too, when it is over for Django.
             return await (work if self._detached is None else self._detached.run(work))
 
@@ -364,6 +364,10 @@ def _rewound(file: Any) -> Iterator[bytes]:
 
 
 class Django:
+    def __init__(self, *, in_loop: bool) -> None:
+        self._in_loop = in_loop
+        """Whether the guard can wait for the pieces of an async response. If not, that is a stream."""
+
     def respond(self, answer: Answer) -> HttpResponseBase:
         response = HttpResponse(answer.body, status=answer.status)
         del response["Content-Type"]
@@ -387,7 +391,7 @@ class Django:
         if is_unbuffered(headers):
             return seen
         if response.is_async:
-            return _seen_async(response, seen, rules)
+            return _seen_async(response, seen, rules) if self._in_loop else seen
         whole, response.streaming_content = read_whole(iter(response.streaming_content), rules)
         return Answer(seen.status, headers, whole)
 
@@ -401,4 +405,5 @@ async def _seen_async(response: Any, seen: Answer, rules: Rules) -> Answer:
     return Answer(seen.status, seen.headers, whole)
 
 
-DJANGO = Django()
+DJANGO = Django(in_loop=False)
+DJANGO_ASYNC = Django(in_loop=True)
