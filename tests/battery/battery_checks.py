@@ -130,6 +130,7 @@ def reset(cell: Running, name: str, path: str) -> Iterator[None]:
     url = httpx.URL(cell.url)
     fields = {":method": "POST", ":scheme": "http", ":authority": f"{url.host}:{url.port}", ":path": path}
     fields |= {field.lower(): value for field, value in headers(name).items()}
+    fields["content-length"] = str(len(body_of(name, SECONDS)))  # without it some frameworks see no body
     protocol = H2Connection()
     with socket.create_connection((url.host, url.port)) as connection:
         protocol.initiate_connection()

@@ -366,3 +366,21 @@ def test_what_compresses_inside_is_told_that_nobody_accepts_it():
     line.ask(protected(app))
     assert seen == [None]
     assert line.environ["HTTP_ACCEPT_ENCODING"] == "gzip"  # for what compresses outside
+
+
+def test_a_server_need_not_have_a_write_function():
+    """As the protocol wants it, and not all servers have it."""
+
+    class Bare(Line):
+        def start_response(self, status, headers, exc_info=None):
+            super().start_response(status, headers)
+
+    def app(environ, start_response):
+        start_response("200 OK", [])
+        yield b"one "
+        time.sleep(0.1)
+        yield b"two "
+        yield b"three"
+
+    assert Bare().ask(protected(app, stream_after="50ms")) == b"one two three"
+    assert Bare().ask(protected(app, response_limit=5)) == b"one two three"

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
+from itertools import chain
 from math import inf
 from types import TracebackType
 
@@ -35,8 +36,10 @@ class Outlet:
         self._headers: list[tuple[str, str]] = []
         self._chunks: list[bytes] = []
         self._size = 0
+        self._is_passing = False
+        """Bytes may go out: those that were kept first, by the server's `write` or before the rest of the app's."""
         self._write: Callable[[bytes], object] | None = None
-        """The server's, from when bytes may go out."""
+        """The server's, if it has one: there are servers that have not, and few apps that ask for it."""
         self._iterable: Iterable[bytes] = ()
 
     def start(
@@ -70,7 +73,8 @@ class Outlet:
                 if time.monotonic() > ends:
                     break
         self._pass()
-        return _Rest(self, chunks)
+        kept, self._chunks = self._chunks, []
+        return _Rest(self, chain(kept, chunks))
 
     def answer(self, answer: Answer) -> Iterable[bytes]:
         """In place of what the app said."""
@@ -83,20 +87,14 @@ class Outlet:
             close()
 
     def _take(self, chunk: bytes) -> None:
-        if self._write is not None:
-            self._write(chunk)
-            return
-        self._keep(chunk)
-        if self._size > self._limit:
-            self._pass()
-
-    def _keep(self, chunk: bytes) -> None:
         self._chunks.append(chunk)
         self._size += len(chunk)
-
-    @property
-    def _is_passing(self) -> bool:
-        return self._write is not None
+        if self._size > self._limit:
+            self._pass()
+        if self._write is not None:
+            for each in self._chunks:
+                self._write(each)
+            self._chunks.clear()
 
     @property
     def _status(self) -> int:
@@ -123,8 +121,7 @@ class Outlet:
         if self._exchange.fate(self._status) is Fate.STORE:
             self._settle(None)
         self._write = self._start_response(self._line, self._headers)
-        for chunk in self._chunks:
-            self._write(chunk)
+        self._is_passing = True
 
     def end(self, interruption: BaseException | None) -> None:
         if self._exchange.settled:
