@@ -19,7 +19,7 @@ BENCH := $(VENV)/.bench-$(FOUND)
 DOCS := $(VENV)/.docs-$(FOUND)
 AUDIT := $(VENV)/.audit-$(FOUND)
 
-.PHONY: help demo test test-fast battery storm relay-horizon torture figures weigh overhead metrics lint types bench docs audit versions first-starts fresh fresh-quick constraints clean
+.PHONY: help demo test test-fast battery storm relay-horizon torture figures weigh overhead metrics compare lint types bench docs audit versions first-starts fresh fresh-quick constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo "make weigh        what a million ids take on Redis and PostgreSQL, beside what is planned; twenty minutes"
 	@echo "make overhead     what the HTTP middleware costs, beside the bare app and another library"
 	@echo "make metrics      what counting costs a guarded call in memory, where nothing hides it"
+	@echo "make compare      how fast this tree is beside a commit, in one run: COMMIT=6c0d3ae"
 	@echo "make lint         style, import layers, generated files"
 	@echo "make types        mypy"
 	@echo "make bench        the measurements, beside other libraries; in a minute: ARGS=--quick"
@@ -92,6 +93,9 @@ overhead: $(DEV) $(BENCH)
 
 metrics: $(DEV)
 	@$(BIN)/python -m pytest tests/metrics/test_metrics_cost.py -q -rP $(ARGS)
+
+compare: $(DEV)
+	@$(BIN)/python tools/compare.py $(COMMIT) $(ARGS)
 
 lint: $(DEV)
 	@$(BIN)/ruff check
