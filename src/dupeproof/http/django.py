@@ -24,6 +24,7 @@ from dupeproof.http.keeping import can_be_kept, is_unbuffered
 from dupeproof.http.order import warn_of_django_order
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.rules import Options, Rules, Scope
+from dupeproof.http.statuses import Fate
 from dupeproof.http.views import READ_BEFORE, ReadBody, read_whole, read_whole_async
 from dupeproof.http.wsgi_response import decoded
 
@@ -68,12 +69,30 @@ class IdempotencyMiddleware:
             raise ConfigError('settings.DUPEPROOF_HTTP is missing; write {"store": "redis://…", "scope": …}')
         warn_of_django_order(settings.MIDDLEWARE, f"{__name__}.{type(self).__name__}")
         found = {name: _imported(name, value) for name, value in options.items()}
-        self._guarded = Idempotent(**found)(get_response)
+        self._guarded = Idempotent(**found)(_releasing_what_has_no_view(get_response))
         if iscoroutinefunction(get_response):
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> Any:
         return self._guarded(request)
+
+
+def _releasing_what_has_no_view(get_response: View) -> View:
+    """`CommonMiddleware` stands outside of us and makes a redirect of such a 404, to where the key is to be used."""
+
+    def settled(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        handling = current.get()
+        if handling is not None and response.status_code == 404 and request.resolver_match is None:
+            handling.decide(Fate.RELEASE)
+        return response
+
+    def respond(request: HttpRequest) -> HttpResponseBase:
+        return settled(request, get_response(request))
+
+    async def respond_async(request: HttpRequest) -> HttpResponseBase:
+        return settled(request, await get_response(request))
+
+    return respond_async if iscoroutinefunction(get_response) else respond
 
 
 class TokenRefused(TokenError, PermissionDenied):  # type: ignore[misc] # Django has no types
