@@ -1,7 +1,6 @@
 """The HTTP examples of README and the how-tos, started as they are printed, where nothing is installed but what they name."""
 
 import contextlib
-import json
 import re
 import shlex
 import signal
@@ -39,10 +38,10 @@ class Page:
 class Reader:
     """Types it, in a folder of their own."""
 
-    def __init__(self, clean, folder, page):
+    def __init__(self, clean, folder, words):
         self._clean = clean
         self.folder = folder
-        verb, *requirements = page.line("pip")
+        verb, *requirements = words
         assert verb == "install"
         self._env = {"PYTHONPATH": str(clean.having(*requirements)), "PYTHONNOUSERSITE": "1"}
         self.port = process.free_port()
@@ -61,14 +60,14 @@ class Reader:
         return ran.stdout
 
     @contextlib.contextmanager
-    def serving(self, *words):
+    def serving(self, *words, **env):
         log = self.folder / "log"
         with log.open("wb") as file:
             server = process.spawn(
                 [self._clean.python, *words],
                 cwd=self.folder,
                 log=file,
-                env=self._env,
+                env={**self._env, **env},
                 end_signal=signal.SIGKILL,
             )
 
@@ -89,7 +88,8 @@ class Reader:
 
 @pytest.fixture
 def reader(clean, tmp_path):
-    return lambda page: Reader(clean, tmp_path, page)
+    """`reader(words)`: who has typed `pip`, and these."""
+    return lambda words: Reader(clean, tmp_path, words)
 
 
 def asked(curl, words, port):
@@ -112,7 +112,7 @@ SERVED = {
 @pytest.mark.parametrize("name", SERVED)
 def test_an_app_is_served_and_asked_as_its_page_says(reader, curl, name):
     page = SERVED[name]
-    typing = reader(page)
+    typing = reader(page.line("pip"))
     (typing.folder / "shop.py").write_text(page.python[0])
     with typing.serving("-m", "uvicorn", *page.line("uvicorn"), "--port", str(typing.port)):
         first, retry = (asked(curl, page.line("curl"), typing.port) for _ in range(2))
@@ -125,7 +125,7 @@ def test_an_app_is_served_and_asked_as_its_page_says(reader, curl, name):
 
 def test_the_webhook_receiver_is_served_and_asked_as_its_page_says(reader, curl):
     page = Page("docs/howto/webhook.md")
-    typing = reader(page)
+    typing = reader(page.line("pip"))
     (typing.folder / "shop.py").write_text(page.python[0])
     for _ in range(2):  # it may be started again
         with typing.serving("-m", "uvicorn", *page.line("uvicorn"), "--port", str(typing.port)):
@@ -136,7 +136,7 @@ def test_the_webhook_receiver_is_served_and_asked_as_its_page_says(reader, curl)
 
 def test_the_form_is_served_as_its_page_says(reader):
     page = Page("docs/howto/forms.md")
-    typing = reader(page)
+    typing = reader(page.line("pip"))
     (typing.folder / "shop.py").write_text(page.python[0])
     with (
         typing.serving("-m", "flask", "--app", "shop", "run", "--port", str(typing.port)) as url,
@@ -155,68 +155,143 @@ from django.db import models
 class Order(models.Model):
     item = models.CharField(max_length=20)
 """
-SESSION = """
+SET_UP = """
 import os
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "shop.settings"
 import django
 
 django.setup()
-from django.contrib.auth import SESSION_KEY, BACKEND_SESSION_KEY, HASH_SESSION_KEY
-from django.contrib.auth.models import User
-from django.contrib.sessions.backends.db import SessionStore
 from django.core.management import call_command
 
 call_command("makemigrations", "orders", verbosity=0)
 call_command("migrate", verbosity=0)
+from django.contrib.auth.models import User
+
 ann = User.objects.create_user("ann")
+"""
+SESSION = """
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
+
 session = SessionStore()
 backend = "django.contrib.auth.backends.ModelBackend"
 session.update({SESSION_KEY: ann.pk, BACKEND_SESSION_KEY: backend, HASH_SESSION_KEY: ann.get_session_auth_hash()})
 session.save()
 print(session.session_key)
 """
+TOKEN = "from rest_framework.authtoken.models import Token; print(Token.objects.create(user=ann).key)"
 GUARD, USERS = (
     '    "dupeproof.http.django.IdempotencyMiddleware",',
     "    'django.contrib.auth.middleware.AuthenticationMiddleware',",
 )
 
 
-def test_a_project_of_django_is_guarded_as_the_page_says(reader):
-    """A new project, with the settings of the page in it, its view, and a user who is logged in."""
-    page = Page("docs/howto/django.md", part="Django")
-    settings, view = page.python
-    assert GUARD in settings
-    typing = reader(page)
+def new_project(typing, *, views, urls, apps=()):
+    """What Django's own commands make, with these views of the model Order."""
     typing.run("-m", "django", "startproject", "shop", ".")
     typing.run("manage.py", "startapp", "orders")
-    of_project = typing.folder / "shop/settings.py"
-    whole = of_project.read_text()
-    assert whole.count(USERS) == 1
-    whole = whole.replace(USERS, f"{USERS}\n{GUARD}").replace(
-        "INSTALLED_APPS = [", 'INSTALLED_APPS = ["orders",'
-    )
-    of_project.write_text(whole + settings[settings.index("DUPEPROOF_HTTP") :])
+    settings = typing.folder / "shop/settings.py"
+    with settings.open("a") as file:
+        file.write(f"INSTALLED_APPS += {['orders', *apps]!r}\n")
     (typing.folder / "orders/models.py").write_text(MODEL)
-    unguarded = view.replace("@idempotent\n", "")
-    assert unguarded != view
-    (typing.folder / "orders/views.py").write_text(f"from orders.models import Order\n{unguarded}")
-    decorated = f"from orders.models import Order\n{view}"
-    (typing.folder / "orders/decorated.py").write_text(decorated)
-    (typing.folder / "shop/urls.py").write_text(
-        "from django.urls import path\nfrom orders import decorated, views\n"
-        "urlpatterns = [path('orders', views.order), path('decorated', decorated.order)]\n"
-    )
-    token = "t" * 32
-    cookies = {"sessionid": typing.run("-c", SESSION).strip(), "csrftoken": token}
-    with (
-        typing.serving("-Wdefault", "manage.py", "runserver", "--noreload", str(typing.port)) as url,
-        httpx.Client(base_url=url, cookies=cookies, headers={"X-CSRFToken": token}) as client,
-    ):
-        for number, path in enumerate(("/orders", "/decorated"), 1):
-            asking = {"data": {"item": "tea"}, "headers": {"Idempotency-Key": path[1:]}}
-            first, retry = (client.post(path, **asking) for _ in range(2))
-            assert (first.status_code, json.loads(first.content)) == (201, {"number": number})
-            assert (retry.status_code, retry.content) == (201, first.content)
-            assert retry.headers["Idempotent-Replayed"] == "true"
+    for name, code in views.items():
+        (typing.folder / f"orders/{name}.py").write_text(f"from orders.models import Order\n{code}")
+    (typing.folder / "shop/urls.py").write_text(f"from django.urls import include, path\n{urls}\n")
+    return settings
+
+
+def check_orders(typing, path, **options):
+    """Two requests are one order."""
+    with typing.serving("-Wdefault", "manage.py", "runserver", "--noreload", str(typing.port)) as url:
+        first, retry = (httpx.post(f"{url}{path}", **options) for _ in range(2))
+    assert first.status_code == 201
+    assert "Idempotent-Replayed" not in first.headers
+    assert (retry.status_code, retry.content) == (201, first.content)
+    assert retry.headers["Idempotent-Replayed"] == "true"
     assert "stands inside" not in (typing.folder / "log").read_text()
+
+
+def a_session(typing):
+    """As a browser has it, whose page has a form."""
+    cookies = f"sessionid={typing.run('-c', SET_UP + SESSION).strip()}; csrftoken={'t' * 32}"
+    return {"Cookie": cookies, "X-CSRFToken": "t" * 32, "Idempotency-Key": "k-1"}
+
+
+def test_a_project_of_django_is_guarded_by_the_settings_of_the_page(reader):
+    page = Page("docs/howto/django.md", part="Django")
+    printed, view = page.python
+    assert GUARD in printed
+    plain = view.replace("@idempotent\n", "")
+    assert plain != view
+    typing = reader(page.line("pip"))
+    urls = "from orders import views\nurlpatterns = [path('orders', views.order)]"
+    settings = new_project(typing, views={"views": plain}, urls=urls)
+    whole = settings.read_text()
+    assert whole.count(USERS) == 1
+    settings.write_text(
+        whole.replace(USERS, f"{USERS}\n{GUARD}") + printed[printed.index("DUPEPROOF_HTTP") :]
+    )
+    check_orders(typing, "/orders", data={"item": "tea"}, headers=a_session(typing))
+
+
+def test_a_view_of_django_is_guarded_by_the_decorator_of_the_page(reader):
+    page = Page("docs/howto/django.md", part="Django")
+    typing = reader(page.line("pip"))
+    urls = "from orders import views\nurlpatterns = [path('orders', views.order)]"
+    new_project(typing, views={"views": page.python[1]}, urls=urls)
+    check_orders(typing, "/orders", data={"item": "tea"}, headers=a_session(typing))
+
+
+def test_the_views_of_rest_framework_are_served_as_their_page_has_them(reader):
+    page = Page("docs/howto/django.md", part="Django REST framework")
+    typing = reader(page.line("pip"))
+    urls = (
+        "from rest_framework.routers import SimpleRouter\nfrom orders import views\nrouter = SimpleRouter()\n"
+        "router.register('orders', views.Orders)\nurlpatterns = [*router.urls, path('refunds', views.refund)]"
+    )
+    apps = ("rest_framework", "rest_framework.authtoken")
+    new_project(typing, views={"views": page.python[0]}, urls=urls, apps=apps)
+    headers = {
+        "Authorization": f"Token {typing.run('-c', SET_UP + TOKEN).strip()}",
+        "Idempotency-Key": "k-1",
+    }
+    check_orders(typing, "/orders/", json={"item": "tea"}, headers=headers)
+
+
+def test_the_operation_of_ninja_is_served_as_its_page_has_it(reader):
+    page = Page("docs/howto/django.md", part="django-ninja")
+    typing = reader(page.line("pip"))
+    urls = "from orders.api import api\nurlpatterns = [path('', api.urls)]"
+    new_project(typing, views={"api": page.python[0]}, urls=urls)
+    typing.run("-c", SET_UP)
+    headers = {"Authorization": "Bearer ann", "Idempotency-Key": "k-1"}
+    check_orders(typing, "/orders", json={"item": "tea"}, headers=headers)
+
+
+EXAMPLES = Page("examples/README.md")
+"""Each line installs and starts one."""
+STARTED = {
+    script: shlex.split(install)[1:]
+    for line in EXAMPLES.lines
+    if line.startswith("pip ") and "order_flow" not in line  # which needs a broker
+    for install, script in [re.split(r"\s+&& python ", line)]
+}
+
+
+@pytest.mark.parametrize("script", STARTED)
+def test_an_example_needs_what_its_line_installs(reader, curl, script):
+    typing = reader(STARTED[script])
+    with typing.serving(ROOT / script, PORT=str(typing.port)) as url:
+        if "double_click" in script:
+            assert "dedup_token" in httpx.get(url).text
+        else:
+            first, retry = (asked(curl, EXAMPLES.line("curl"), typing.port) for _ in range(2))
+            assert (first[0], retry[0], retry[2]) == (201, 201, first[2])
+            assert retry[1]["Idempotent-Replayed"] == "true"
+
+
+def test_every_example_that_is_served_has_such_a_line():
+    there = {str(path.relative_to(ROOT)) for path in (ROOT / "examples").rglob("*.py")}
+    assert there & STARTED.keys() == STARTED.keys()
+    assert len(STARTED) == 6
