@@ -114,6 +114,15 @@ def test_extensions_that_a_caller_gives_to_every_request_do_not_make_them_one(se
         assert given == {"timeout": {"connect": 5.0, "read": 5.0, "write": 5.0, "pool": 5.0}}
 
 
+def test_the_extensions_of_a_request_before_do_not_make_the_next_one_its_redirect(send):
+    with Server(to("/elsewhere", 303), OK) as server:
+        before = send("POST", server.url).request
+        assert before.method == "GET"
+        send("POST", server.url, extensions=before.extensions)
+        assert None not in (server.keys[0], server.keys[-1])
+        assert server.keys[0] != server.keys[-1]
+
+
 def test_a_redirect_begins_with_the_waits_the_caller_allowed(send):
     with Server(to("/orders/"), OK) as server:
         response = send("POST", server.url)

@@ -28,9 +28,9 @@ class Trail(Struct, frozen=True):
     def of(cls, request: httpx.Request, key: str) -> "Trail":
         return cls(key=key, method=request.method, start=request.url, sent=key, place=request.url)
 
-    def goes_on_with(self, found: str | None) -> bool:
-        """Whether a request is the next on this way, by the key it has; a caller may have given it another."""
-        return found in (self.key, self.sent)
+    def goes_on_with(self, request: httpx.Request, found: str | None) -> bool:
+        """Whether a request is the next on this way, by the key it has; a caller may have given it another, or none."""
+        return found in (self.key, self.sent) and (found is not None or request.method != self.method)
 
     def followed_by(self, request: httpx.Request) -> "Trail":
         """To another origin goes a key that follows from ours and from that origin: the same when all begins again, and

@@ -83,7 +83,7 @@ class Retrying:
 
     def _key(self, request: httpx.Request, found: str | None) -> str | None:
         trail = request.extensions.get(self._trail)
-        if trail is not None and trail.goes_on_with(found):
+        if trail is not None and trail.goes_on_with(request, found):
             trail = trail.followed_by(request)
         else:
             key = self._make_key() if found is None and request.method in self.keyed else found
