@@ -92,13 +92,23 @@ SNIPPETS = {
 """No shop, but the app of a tutorial."""
 
 
+SLASHES = {
+    "fastapi": (uvicorn("app_slashes"), {"SHOP_FORM": "fastapi"}),
+    "flask": (gunicorn("app_slashes"), {"SHOP_FORM": "flask"}),
+    "django": (gunicorn("app_slashes"), {"SHOP_FORM": "django"}),
+    "django-inside": (gunicorn("app_slashes"), {"SHOP_FORM": "django-inside"}),
+    "django-asgi": (uvicorn("app_slashes"), {"SHOP_FORM": "django-asgi"}),
+}
+"""Shops that take orders at `/orders/`, and send there who asks for `/orders`."""
+
+
 class Shop:
     """A shop that runs once it is started. What it did is in its journal."""
 
     def __init__(self, folder: Path, server: str, store: str, **env: str) -> None:
         self._folder = folder
         self.store = store
-        self._command, others = (SERVERS | DECORATED | SNIPPETS)[server]
+        self._command, others = (SERVERS | DECORATED | SNIPPETS | SLASHES)[server]
         self.journal = folder / "journal"
         (folder / "small.txt").write_bytes(b"a small file\n")
         self._env = {"SHOP_JOURNAL": str(self.journal), "SHOP_STORE": store, **others, **env}

@@ -6,7 +6,7 @@ from typing import Annotated
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, Header
 from http_asking import KEY, client_of
-from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from dupeproof.http import SHARED, IdempotencyMiddleware
 from dupeproof.http.fastapi import document, idempotent_route
@@ -67,7 +67,7 @@ def added(app):
     [
         added,
         lambda app: IdempotencyMiddleware(app, **GUARD),
-        lambda app: IdempotencyMiddleware(GZipMiddleware(app), **GUARD),
+        lambda app: IdempotencyMiddleware(TrustedHostMiddleware(app), **GUARD),
     ],
     ids=["added", "around it", "around others"],
 )

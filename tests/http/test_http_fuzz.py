@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dupeproof.http import SHARED, IdempotencyMiddleware
 from dupeproof.http.django import Idempotent as DjangoIdempotent
-from dupeproof.http.fingerprints import request_digest
+from dupeproof.http.fingerprints import Head, request_digest
 from dupeproof.http.flask import Idempotent as FlaskIdempotent
 from dupeproof.http.keys import parse_key
 from dupeproof.http.problems import Refused
@@ -187,8 +187,8 @@ def test_a_multipart_digest_depends_on_the_parts_and_not_on_how_they_arrive(part
         whole = b"--" + boundary + (b"--" + boundary).join([b"", *parts, b"--\r\n"])[2 + len(boundary) :]
         cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=5)))
         chunks = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-        digests.add(request_digest("POST", "/", b"", b"multipart/form-data; boundary=" + boundary, chunks))
+        digests.add(request_digest(Head("POST", "/", b"", b"multipart/form-data; boundary=" + boundary), chunks))
     assert len(digests) == 1
     other = [*parts, b"one more"]
     whole = b"--XyZ" + b"--XyZ".join([b"", *other, b"--\r\n"])[5:]
-    assert request_digest("POST", "/", b"", b"multipart/form-data; boundary=XyZ", [whole]) not in digests
+    assert request_digest(Head("POST", "/", b"", b"multipart/form-data; boundary=XyZ"), [whole]) not in digests

@@ -26,6 +26,7 @@ FIXTURES = {
     "kafka_server": "kafka",
     **{f"own_{name}": name for name in install.SERVERS},
     "own_chromium": "chromium",
+    "curl": "curl",
     "faketime": "faketime",
     "wrk": "wrk",
 }

@@ -9,7 +9,7 @@ Do not kill these.
 `own_redis(appendonly=True)`, `own_valkey()`, `own_redis_cluster(replicas=1)`, `own_redis_sentinel()`, `own_postgres()`,
 `own_pgbouncer(url)`, `own_mariadb()`, `own_rabbitmq()`, `own_nats()`, `own_kafka()`, `own_chromium()`: start a server of the test's own,
 gone when the test is over.
-`faketime(hours)`: what stands before the command of a process that sees another time. `wrk`: where that program is.
+`faketime(hours)`: what stands before the command of a process that sees another time. `curl`, `wrk`: where these programs are.
 """
 
 import contextlib
@@ -249,6 +249,11 @@ def tool(config: pytest.Config, name: str) -> dict[str, Path]:
 @pytest.fixture
 def faketime(pytestconfig: pytest.Config) -> Callable[[int], list[str]]:
     return shifted_by(tool(pytestconfig, "faketime")["libfaketime.so.1"])
+
+
+@pytest.fixture
+def curl(pytestconfig: pytest.Config) -> Path:
+    return tool(pytestconfig, "curl")["curl"]
 
 
 @pytest.fixture

@@ -52,13 +52,18 @@ class Clean:
         subprocess.run([*command, wheel], check=True, capture_output=True, timeout=100)
 
     def libraries(self, extra):
-        """A folder of links to the libraries required: no more of this environment is seen."""
-        folder = self.folder / f"libraries-{extra or 'none'}"
+        """What the wheel requires, with this extra."""
+        return self.having(f"dupeproof[{extra}]" if extra else "dupeproof")
+
+    def having(self, *requirements):
+        """A folder of links to the libraries that pip would install for these words: no more of this environment is seen."""
+        folder = self.folder / f"libraries-{'-'.join(requirements)}"
         if folder.exists():
             return folder
         folder.mkdir()
         found = {}
-        needed(Requirement(f"dupeproof[{extra}]" if extra else "dupeproof"), found)
+        for each in requirements:
+            needed(Requirement(each), found)
         del found["dupeproof"]
         for name in found:
             for file in distribution(name).files or ():

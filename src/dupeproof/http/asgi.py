@@ -25,9 +25,9 @@ from dupeproof.http.asgi_messages import (
 )
 from dupeproof.http.bodies import announced_size
 from dupeproof.http.detaching import DRAIN, Detached
-from dupeproof.http.fingerprints import head_of
+from dupeproof.http.fingerprints import Head
 from dupeproof.http.handling import current
-from dupeproof.http.order import warn_of_order
+from dupeproof.http.order import is_added, warn_of_inside, warn_of_order
 from dupeproof.http.problems import Refused, answer_to, problem
 from dupeproof.http.rules import Options, Scope
 from dupeproof.http.teardown import routes_of, warn_of_late_teardown
@@ -82,11 +82,15 @@ class IdempotencyMiddleware:
             # Apps make their middleware when they are started. Of an error there servers think that the app has no
             # lifespan, and go on without it; so the app has to say itself that it cannot start.
             self._wrong = exc
+        self._has_looked = False
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if self._wrong is not None:
             await self._refuse(self._wrong, scope, receive, send)
-        elif scope["type"] == "lifespan":
+            return
+        if not self._has_looked:
+            self._look(scope)
+        if scope["type"] == "lifespan":
             await self._live(scope, receive, send)
         else:
             await self._guard(self._app, scope, receive, send)
@@ -97,11 +101,18 @@ class IdempotencyMiddleware:
         await receive()
         await send({"type": "lifespan.startup.failed", "message": f"{type(wrong).__name__}: {wrong}"})
 
-    async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
-        app = scope.get("app", self._app)
+    def _look(self, scope: Message) -> None:
+        """Once, when the app starts; or with the first request, for servers need not tell of the start, nor mounts pass it on."""
+        self._has_looked = True
+        app = scope.get("app")
+        if is_added(app, type(self)):
+            warn_of_order(app, type(self))
+        else:  # around an app, or around one route of it, where the others are none of ours
+            app = self._app
+            warn_of_inside(app)
         warn_of_late_teardown(routes_of(app), self._desk.rules.methods)
-        warn_of_order(app, type(self))
 
+    async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
         async def after_draining() -> Message:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
@@ -177,7 +188,7 @@ class AsgiGuard:
             announced_size(headers.last(b"content-length").decode("latin-1"), desk.rules.request_limit)
             if not inlet.take(await receive()):
                 await inlet.read_on()
-            head = head_of(
+            head = Head(
                 scope["method"],
                 scope["path"],
                 scope.get("query_string", b""),

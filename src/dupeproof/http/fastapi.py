@@ -18,7 +18,7 @@ from dupeproof.http.asgi import App, AsgiGuard, Values, concluded
 from dupeproof.http.asgi_messages import Client, Message, Outlet, send_answer
 from dupeproof.http.bodies import check_size
 from dupeproof.http.detaching import DRAIN, Detached
-from dupeproof.http.fingerprints import form_digests, head_of
+from dupeproof.http.fingerprints import Head, form_digests
 from dupeproof.http.handling import current
 from dupeproof.http.keys import SHARED
 from dupeproof.http.openapi import document
@@ -165,7 +165,7 @@ class _Guard:
         if turn.exchange is not None or desk.is_inner(request.scope, whole_key):
             return
         content_type = headers.last(b"content-type")
-        head = head_of(
+        head = Head(
             request.method, request.scope["path"], request.scope.get("query_string", b""), content_type
         )
         compared = desk.compared(request, head, headers, await _body(request, desk.rules.request_limit))

@@ -17,7 +17,7 @@ _BOUNDARY = re.compile(rb'(?i);\s*boundary=(?:"([^"]{1,200})"|([^\s;,"]{1,200}))
 
 
 class Head(NamedTuple):
-    """What is compared of a request before its body; made by `head_of`."""
+    """What is compared of a request before its body."""
 
     method: str
     path: str
@@ -26,19 +26,20 @@ class Head(NamedTuple):
     chosen: bytes = b""
     """Of headers that were named, their values as `header_digest` gives them."""
 
-
-def head_of(method: str, path: str, query: bytes, content_type: bytes) -> Head:
-    """A slash at the end does not count: a client that was sent to the other form begins its retry with the first."""
-    return Head(method, path.removesuffix("/"), query, content_type)
+    @property
+    def place(self) -> str:
+        """The path as it is compared. Frameworks send clients on to where a slash ends it, or does not: a retry that begins
+        again where the first request began is no other request.
+        """
+        return self.path.removesuffix("/")
 
 
 def request_digest(head: Head, body: Iterable[bytes]) -> bytes:
     """16 bytes. The boundary of a multipart body does not count: clients draw a new one for every try."""
-    method, path, query, content_type, chosen = head
-    media_type, delimiter = _parsed(content_type)
-    joined = _head if len(path) + len(query) <= _SHORT else _head.__wrapped__
-    hasher = blake2b(joined(method, path, query, media_type), digest_size=DIGEST_SIZE)
-    hasher.update(chosen)
+    media_type, delimiter = _parsed(head.content_type)
+    joined = _head if len(head.path) + len(head.query) <= _SHORT else _head.__wrapped__
+    hasher = blake2b(joined(head.method, head.place, head.query, media_type), digest_size=DIGEST_SIZE)
+    hasher.update(head.chosen)
     for chunk in body if delimiter is None else _part_digests(body, delimiter):
         hasher.update(chunk)
     return hasher.digest()
@@ -46,7 +47,7 @@ def request_digest(head: Head, body: Iterable[bytes]) -> bytes:
 
 def chosen_digest(head: Head, value: object) -> bytes:
     """Of a request of which the app has chosen what counts; method and path always do."""
-    return digest([head.method, head.path, head.chosen, value])
+    return digest([head.method, head.place, head.chosen, value])
 
 
 def json_digest(head: Head, body: Iterable[bytes]) -> bytes:
@@ -54,7 +55,7 @@ def json_digest(head: Head, body: Iterable[bytes]) -> bytes:
     whole = b"".join(body)
     try:
         content = json.loads(whole, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
-        return digest([head.method, head.path, head.query, head.chosen, content])
+        return digest([head.method, head.place, head.query, head.chosen, content])
     except (ValueError, RecursionError, DupeproofError):
         return request_digest(head, (whole,))
 

@@ -12,19 +12,33 @@ _REASONS = {
     "BrotliMiddleware": "it compresses nothing that has a key then, for what is stored is for all clients",
     "AuthenticationMiddleware": "scope= cannot know the user then, and replays are given out without asking who it is",
     "SessionMiddleware": "scope= cannot know the session then",
+    "BaseHTTPMiddleware": "replays do not pass through it then, so what it checks or adds is missing from them",
 }
-_SEES_EVERYTHING = "replays do not pass through it then, so what it checks or adds is missing from them"
+
+
+def is_added(app: Any, guard: type) -> bool:
+    """Whether the guard is one of the app's own middleware, as `add_middleware` makes it."""
+    return any(each.cls is guard for each in getattr(app, "user_middleware", ()))
 
 
 def warn_of_order(app: Any, guard: type) -> None:
     """Of an app of Starlette's kind: its middleware, outermost first."""
-    kinds = [each.cls for each in getattr(app, "user_middleware", ())]
-    if guard in kinds:
-        inside = kinds[kinds.index(guard) + 1 :]
-        _warn(
-            ((kind.__name__, _REASONS.get(kind.__name__) or _reason_for(kind)) for kind in inside),
-            "call add_middleware for it after the call for IdempotencyMiddleware: what is added last stands outermost",
-        )
+    added = list(getattr(app, "user_middleware", ()))
+    place = [each.cls for each in added].index(guard)
+    _warn(
+        ((_name_of(each), _reason_for(each.cls)) for each in added[place + 1 :]),
+        "call add_middleware for it after the call for IdempotencyMiddleware: what is added last stands outermost",
+    )
+
+
+def warn_of_inside(app: Any) -> None:
+    """Of an app that the guard was put around by hand: all of its middleware, and what is around it."""
+    found = []
+    while hasattr(app, "app"):
+        found.append((type(app).__name__, _reason_for(type(app))))
+        app = app.app
+    found += [(_name_of(each), _reason_for(each.cls)) for each in getattr(app, "user_middleware", ())]
+    _warn(found, "put it around IdempotencyMiddleware, or add both with add_middleware, this one last")
 
 
 def warn_of_django_order(paths: list[str], guard: str) -> None:
@@ -37,9 +51,16 @@ def warn_of_django_order(paths: list[str], guard: str) -> None:
         )
 
 
-def _reason_for(kind: type) -> str:
-    """By the name of its base, so that Starlette's own need not be loaded."""
-    return _SEES_EVERYTHING if any(base.__name__ == "BaseHTTPMiddleware" for base in kind.__mro__) else ""
+def _name_of(added: Any) -> str:
+    """What its author calls it. That of `@app.middleware("http")` is a function."""
+    named = getattr(added, "kwargs", {}).get("dispatch", added.cls)
+    return str(getattr(named, "__name__", type(named).__name__))
+
+
+def _reason_for(kind: Any) -> str:
+    """By the names of it and its bases, so that Starlette's own need not be loaded. Of a function nothing is known."""
+    names = [base.__name__ for base in getattr(kind, "__mro__", ())]
+    return next((_REASONS[name] for name in names if name in _REASONS), "")
 
 
 def _warn(found: Iterable[tuple[str, str]], what_to_do: str) -> None:

@@ -36,7 +36,7 @@ class RequestOptions(TypedDict, total=False):
     validate: Callable[[str], bool]
     """Which keys are welcome, of those that are well-formed."""
     fingerprint: Literal["json"] | Callable[[Any, bytes], object]
-    """What must be equal in a retry, beside method and path. Query, media type and body unless given. `"json"`: the query,
+    """What must be equal in a retry, beside method and path, of which a slash at the end does not count. Query, media type and body unless given. `"json"`: the query,
     and what a JSON body says, whatever the order of its fields. Or a function from the request and its body; if it fails,
     all of the request counts."""
     headers: Iterable[str]

@@ -10,7 +10,7 @@ from dupeproof.http._sync.desk import Desk
 from dupeproof.http._sync.exchange import Exchange
 from dupeproof.http.answers import Answer
 from dupeproof.http.bodies import CHUNK, Body, announced_size
-from dupeproof.http.fingerprints import head_of
+from dupeproof.http.fingerprints import Head
 from dupeproof.http.handling import current
 from dupeproof.http.problems import Refused, answer_to, problem
 from dupeproof.http.rules import Options, Scope
@@ -98,7 +98,7 @@ class IdempotencyMiddleware:
         try:
             content_type = environ.get("CONTENT_TYPE", "").encode("latin-1", "replace")
             query = request.query.encode("latin-1", "replace")
-            head = head_of(request.method, request.path, query, content_type)
+            head = Head(request.method, request.path, query, content_type)
             compared = self._desk.compared(request, head, request.header_values, body)
             exchange = self._desk.exchange(key, compared)
             answer = exchange.begin(environ.get("HTTP_ACCEPT_ENCODING"))

@@ -9,7 +9,7 @@ from dupeproof.guards._sync.runtime import settle
 from dupeproof.http._sync.desk import Desk
 from dupeproof.http._sync.exchange import Exchange
 from dupeproof.http.answers import Answer
-from dupeproof.http.fingerprints import head_of
+from dupeproof.http.fingerprints import Head
 from dupeproof.http.handling import current
 from dupeproof.http.problems import Refused, problem
 from dupeproof.http.rules import Rules
@@ -35,7 +35,7 @@ def guarded(desk: Desk, incoming: Incoming, framework: Framework[R], view: Calla
         if desk.is_inner(incoming.environ, whole_key):
             return settle(view())
         body = incoming.body(desk.rules.request_limit)
-        head = head_of(incoming.method, incoming.path, incoming.query, body.content_type)
+        head = Head(incoming.method, incoming.path, incoming.query, body.content_type)
         compared = desk.compared(request, head, incoming.header_values, body.chunks)
     except Refused as refused:
         return framework.respond(problem(refused.code, the_key=desk.rules.the_key))

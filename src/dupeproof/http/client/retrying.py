@@ -11,6 +11,7 @@ import msgspec
 
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.errors import ConfigError
+from dupeproof.http.client.redirects import Trail
 from dupeproof.keys.ids import new_id
 
 SAFE_ALREADY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
@@ -61,6 +62,8 @@ class Retrying:
         if not isinstance(tries, int) or isinstance(tries, bool) or tries < 1:
             raise ConfigError(f"tries must be a number, at least 1; got {tries!r}")
         self.header = header
+        self._trail = f"dupeproof.{header.lower()}"
+        """The extension of a request that says where its key comes from."""
         self.keyed = frozenset(method.upper() for method in methods)
         self.tries = tries
         self.deadline = milliseconds(deadline, name="deadline") / 1_000
@@ -70,12 +73,29 @@ class Retrying:
 
     def prepared(self, request: httpx.Request) -> bool:
         """Whether it may be sent more than once; with a key of its own if it needs one and the caller gave none."""
-        if request.method in self.keyed and self.header not in request.headers:
-            request.headers[self.header] = self._make_key()
-        return self.header in request.headers or request.method in SAFE_ALREADY
+        found = request.headers.get(self.header)
+        key = self._key(request, found)
+        if key is None:
+            request.headers.pop(self.header, None)
+        elif key != found:
+            request.headers[self.header] = key
+        return key is not None or request.method in SAFE_ALREADY
 
-    def course(self) -> "Course":
-        return Course(self)
+    def _key(self, request: httpx.Request, found: str | None) -> str | None:
+        trail = request.extensions.get(self._trail)
+        if trail is not None and trail.goes_on_with(request, found):
+            trail = trail.followed_by(request)
+        else:
+            key = self._make_key() if found is None and request.method in self.keyed else found
+            trail = None if key is None else Trail.of(request, key)
+        if trail is None:
+            return None
+        # A new dict: the one that is there may be the caller's, who gives it to all requests.
+        request.extensions = {**request.extensions, self._trail: trail}
+        return trail.sent
+
+    def course(self, request: httpx.Request) -> "Course":
+        return Course(self, request)
 
     def pause(self, failures: int) -> float:
         """Twice as long each time, and never the same for two clients."""
@@ -86,25 +106,34 @@ class Retrying:
 class Course:
     """The tries of one request."""
 
-    def __init__(self, rules: Retrying) -> None:
+    def __init__(self, rules: Retrying, request: httpx.Request) -> None:
         self._rules = rules
+        self._request = request
+        self._given: Mapping[str, float | None] = request.extensions.get("timeout", {})
         self._ends = time.monotonic() + rules.deadline
         self._pauses = 0
         self._failures = 0
 
-    def bound(self, request: httpx.Request) -> None:
+    def bound(self) -> None:
         """No single wait of this try may outlast the time that is left for all of them."""
         left = max(0.001, self._ends - time.monotonic())
-        given: Mapping[str, float | None] = request.extensions.get("timeout", {})
-        waits = {"connect", "read", "write", "pool"} | set(given)
-        request.extensions["timeout"] = {
-            name: left if given.get(name) is None else min(left, given[name] or 0.0) for name in waits
-        }
+        waits = {"connect", "read", "write", "pool"} | set(self._given)
+        self._set({name: _shorter(left, self._given.get(name)) for name in waits})
 
-    def check_time(self, request: httpx.Request) -> None:
+    def unbound(self) -> None:
+        """A request that follows a redirect has a course of its own."""
+        self._set(self._given)
+
+    def _set(self, timeouts: Mapping[str, float | None]) -> None:
+        # A new dict: a response that is still read keeps the waits it was asked for with.
+        self._request.extensions = {**self._request.extensions, "timeout": timeouts}
+
+    def check_time(self) -> None:
         """For an answer that trickles in: none of its waits is long, but together they may be."""
         if time.monotonic() >= self._ends:
-            raise httpx.ReadTimeout("the deadline is over, and the answer is not whole", request=request)
+            raise httpx.ReadTimeout(
+                "the deadline is over, and the answer is not whole", request=self._request
+            )
 
     def after(self, wanted: float | None = None, *, at_work: bool = False) -> float | None:
         """Seconds until the next try, `wanted` by the server or ours to choose; None if this was the last.
@@ -118,6 +147,10 @@ class Course:
             pause = max(wanted, self._rules.backoff) if at_work else wanted
         allowed = self._failures < self._rules.tries and self._rules.tries > 1
         return pause if allowed and time.monotonic() + pause < self._ends else None
+
+
+def _shorter(left: float, given: float | None) -> float:
+    return left if given is None else min(left, given)
 
 
 def may_pass(response: httpx.Response) -> bool:

@@ -66,6 +66,7 @@ SERVERS: dict[str, Wanted] = {
 # What a test asks for beside servers.
 TOOLS: dict[str, Wanted] = {
     "chromium": Wanted(packages=("chromium",), binaries=("chromium",)),
+    "curl": Wanted(packages=("curl",), binaries=("curl",)),
     "faketime": Wanted(
         packages=("faketime",),
         binaries=("faketime", "libfaketime.so.1"),

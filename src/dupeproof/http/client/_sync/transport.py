@@ -35,6 +35,12 @@ class IdempotentTransport(httpx.BaseTransport):
     a first try that is still at work is waited for until the deadline. No try begins after `deadline`, and no wait for the
     server lasts longer than what is left of it; then the last answer is returned, or the last error raised.
 
+    A client that follows redirects (`follow_redirects=True`) keeps the key within an origin, and from http to https of one
+    host. Another origin is given a key that follows from yours and from that origin: it is the same if you begin again with
+    yours, which is not learned there. A redirect that makes a GET of the request, as 303 does, takes no key along. Each request
+    on the way has a `deadline` of its own, and httpx counts them (`max_redirects`). A host for which the client has another
+    transport is sent the key as httpx does it, unchanged.
+
     An answer of known size, up to 1 MiB, is read before it is returned, so that a connection that breaks in the middle of
     it counts as no answer; and so is a 409 that may say that the first try is still at work. Larger ones and streams are passed on as they come.
     """
@@ -66,12 +72,18 @@ class IdempotentTransport(httpx.BaseTransport):
         if not self._rules.prepared(request):
             return self._transport.handle_request(request)
         request.read()  # a stream can be sent once only
-        course = self._rules.course()
+        course = self._rules.course(request)
+        try:
+            return self._answered(request, course)
+        finally:
+            course.unbound()
+
+    def _answered(self, request: httpx.Request, course: Course) -> httpx.Response:
         while True:
-            course.bound(request)
+            course.bound()
             try:
                 response = self._transport.handle_request(request)
-                response = _whole(response, request, course)
+                response = _whole(response, course)
                 at_work = _is_at_work(response)
                 if not at_work and not may_pass(response):
                     return response
@@ -104,7 +116,7 @@ class IdempotentTransport(httpx.BaseTransport):
         self._transport.__exit__(kind, exc, traceback)
 
 
-def _whole(response: httpx.Response, request: httpx.Request, course: Course) -> httpx.Response:
+def _whole(response: httpx.Response, course: Course) -> httpx.Response:
     """The same answer, read to its end where that is near; the bytes are as they came, for the client to decode."""
     if not is_short(response):
         return response
@@ -114,7 +126,7 @@ def _whole(response: httpx.Response, request: httpx.Request, course: Course) -> 
         for chunk in stream:
             content += chunk
             if size is None or len(content) < int(size):
-                course.check_time(request)
+                course.check_time()
     finally:
         response.close()
     return httpx.Response(
