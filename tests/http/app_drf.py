@@ -29,13 +29,13 @@ settings.configure(
 
 from rest_framework.authentication import BaseAuthentication  # noqa: E402 - needs the settings
 from rest_framework.decorators import api_view, authentication_classes  # noqa: E402
-from rest_framework.exceptions import PermissionDenied  # noqa: E402
+from rest_framework.exceptions import NotAuthenticated, PermissionDenied  # noqa: E402
 from rest_framework.response import Response  # noqa: E402
 from rest_framework.viewsets import ViewSet  # noqa: E402
 
 from dupeproof.http.drf import Idempotent  # noqa: E402
 
-idempotent = Idempotent(**{**shop.OPTIONS, "scope": lambda request: request.user}, detach=True)
+idempotent = Idempotent(**{**shop.OPTIONS, "scope": lambda request: request.user})
 
 
 class ByHeader(BaseAuthentication):
@@ -51,6 +51,8 @@ class Orders(ViewSet):
 
     @idempotent
     def create(self, request):
+        if request.user is None:
+            raise NotAuthenticated
         order = request.data
         slow = not (shop.SLOW_ONCE and shop.count(order["name"]))
         shop.ran(order["name"])
@@ -66,8 +68,10 @@ async def _each(chunks):
 
 async def _trickle():
     yield b"first"
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(1.5)
     yield b"second"
+    await asyncio.sleep(0.5)
+    yield b"third"
 
 
 @api_view(["POST"])
@@ -77,9 +81,9 @@ def kind(request, kind):
     name = request.data["name"]
     shop.ran(name)
     if kind in shop.CHUNKS:
-        media_type = "text/event-stream" if kind == "events" else "text/plain"
-        chunks = shop.CHUNKS[kind]
-        return StreamingHttpResponse(_each(chunks) if IS_ASGI else iter(chunks), content_type=media_type)
+        # What a view of DRF's kind is to have kept comes from a plain iterator, under ASGI too.
+        chunks = _each(shop.CHUNKS[kind]) if IS_ASGI and kind != "stream" else iter(shop.CHUNKS[kind])
+        return StreamingHttpResponse(chunks, headers=shop.STREAM_HEADERS[kind])
     if kind == "trickle":
         return StreamingHttpResponse(_trickle() if IS_ASGI else shop.trickle())
     if kind == "large":

@@ -27,7 +27,7 @@ from ninja.errors import HttpError  # noqa: E402
 
 from dupeproof.http.ninja import Idempotent  # noqa: E402
 
-idempotent = Idempotent(**{**shop.OPTIONS, "scope": lambda request: request.auth.name}, detach=True)
+idempotent = Idempotent(**{**shop.OPTIONS, "scope": lambda request: request.auth.name})
 
 
 class Caller:
@@ -36,7 +36,8 @@ class Caller:
 
 
 def by_header(request):
-    return Caller(shop.user_of(request))
+    name = shop.user_of(request)
+    return Caller(name) if name else None
 
 
 class Order(Schema):
@@ -73,16 +74,19 @@ async def _each(chunks):
 
 async def _trickle():
     yield b"first"
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(1.5)
     yield b"second"
+    await asyncio.sleep(0.5)
+    yield b"third"
 
 
 def answer(kind, name):
     shop.ran(name)
     if kind in shop.CHUNKS:
-        media_type = "text/event-stream" if kind == "events" else "text/plain"
         chunks = shop.CHUNKS[kind]
-        return StreamingHttpResponse(_each(chunks) if IS_ASYNC else iter(chunks), content_type=media_type)
+        return StreamingHttpResponse(
+            _each(chunks) if IS_ASYNC else iter(chunks), headers=shop.STREAM_HEADERS[kind]
+        )
     if kind == "trickle":
         return StreamingHttpResponse(_trickle() if IS_ASYNC else shop.trickle())
     if kind == "large":

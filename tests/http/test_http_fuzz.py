@@ -187,8 +187,12 @@ def test_a_multipart_digest_depends_on_the_parts_and_not_on_how_they_arrive(part
         whole = b"--" + boundary + (b"--" + boundary).join([b"", *parts, b"--\r\n"])[2 + len(boundary) :]
         cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=5)))
         chunks = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-        digests.add(request_digest(Head("POST", "/", b"", b"multipart/form-data; boundary=" + boundary), chunks))
+        digests.add(
+            request_digest(Head("POST", "/", b"", b"multipart/form-data; boundary=" + boundary), chunks)
+        )
     assert len(digests) == 1
     other = [*parts, b"one more"]
     whole = b"--XyZ" + b"--XyZ".join([b"", *other, b"--\r\n"])[5:]
-    assert request_digest(Head("POST", "/", b"", b"multipart/form-data; boundary=XyZ"), [whole]) not in digests
+    assert (
+        request_digest(Head("POST", "/", b"", b"multipart/form-data; boundary=XyZ"), [whole]) not in digests
+    )
