@@ -27,9 +27,11 @@ from dupeproof.http.rules import Options, Scope
 from dupeproof.http.teardown import warn_of_route
 
 try:
-    from fastapi import Depends, Request
+    from fastapi import Depends, HTTPException, Request
+    from fastapi.requests import HTTPConnection
     from fastapi.routing import APIRoute
     from starlette.datastructures import FormData, UploadFile
+    from starlette.responses import Response
     from starlette.types import Receive, Send
     from starlette.types import Scope as AsgiScope
 except ModuleNotFoundError as exc:
@@ -95,12 +97,13 @@ def idempotent(
     guard = _Guard(AsyncDesk(store, SHARED, options), Detached(drain) if detach else None)
     owner_of = _dependency(scope)
 
-    async def guarded(request: Request, owner: Annotated[Any, Depends(owner_of)]) -> None:
-        if guard.desk.wants(request.method, request):
+    async def guarded(request: HTTPConnection, owner: Annotated[Any, Depends(owner_of)]) -> None:
+        if isinstance(request, Request) and guard.desk.wants(request.method, request):
             try:
                 await guard.enter(request, owner)
             except Refused as refused:
-                raise _Answered(problem(refused.code, the_key=guard.desk.rules.the_key)) from refused
+                answer = problem(refused.code, the_key=guard.desk.rules.the_key)
+                raise _turn_of(request, guard).answered(answer) from refused
 
     return guarded
 
@@ -120,12 +123,12 @@ def _dependency(scope: Any) -> Callable[..., Any]:
         return given
     if callables.is_async(given):
 
-        async def owner_async(request: Request) -> Any:
+        async def owner_async(request: HTTPConnection) -> Any:
             return await given(request)
 
         return owner_async
 
-    def owner(request: Request) -> Any:
+    def owner(request: HTTPConnection) -> Any:
         return given(request)
 
     return owner
@@ -172,7 +175,7 @@ class _Guard:
         exchange = desk.exchange(whole_key, compared)
         answer = await exchange.begin(headers.text(b"accept-encoding"))
         if answer is not None:
-            raise _Answered(await desk.authorized(request, answer))
+            raise turn.answered(await desk.authorized(request, answer))
         turn.enter(desk, exchange, hides=self.detached is not None)
 
 
@@ -197,12 +200,24 @@ async def _content(file: UploadFile) -> bytes:
     return content
 
 
-class _Answered(BaseException):
-    """The route is not to run: this is the answer. Not for those who handle errors, for it is none."""
+class _Signal(HTTPException):
+    """Ends the dependencies of a route before it has run.
 
-    def __init__(self, answer: Answer) -> None:
-        super().__init__("answered by the guard")
-        self.answer = answer
+    They are ended by an exception, and by one of this kind, which those with `yield` know and raise again. Of others they
+    make an error, or FastAPI does not end them. No app has a handler of its own for the status.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(200, "this is no error, and the guard handles it: raise it again")
+
+
+class _Answered(_Signal):
+    """The route is not to run: there is an answer."""
+
+
+async def _respond(_: Request, __: Exception) -> Response:
+    """In whose place the answer is sent."""
+    return Response()
 
 
 class _Turn:
@@ -214,6 +229,12 @@ class _Turn:
         self.unguarded: Callable[[int], None] | None = None
         self._receive = receive
         self._outlet: Outlet | None = None
+        self._answer: Answer | None = None
+
+    def answered(self, answer: Answer) -> _Answered:
+        """To be raised: the answer is sent, whatever dependencies with `yield` make of the exception that ends them."""
+        self._answer = answer
+        return _Answered()
 
     def enter(self, desk: AsyncDesk, exchange: AsyncExchange, *, hides: bool) -> None:
         self.exchange = exchange
@@ -225,6 +246,10 @@ class _Turn:
         return await (self._receive() if self._outlet is None else self.client.receive())
 
     async def send(self, message: Message) -> None:
+        if self._answer is not None:
+            if message["type"] == "http.response.start":
+                await send_answer(self.client.send, self._answer)
+            return
         if self._outlet is not None:
             await self._outlet(message)
             return
@@ -244,8 +269,6 @@ class _Turn:
             finally:
                 if self._outlet is not None:
                     await self._outlet.close()
-        except _Answered as answered:
-            await send_answer(self.client.send, answered.answer)
         except BaseException as exc:
             if self.exchange is None or await concluded(self.exchange, self.client, exc):
                 raise
@@ -280,7 +303,7 @@ class _Turns:
         await guard.detached.run(work, left=client.leave, until=lambda: turn.streams, waits=client.has_left)
 
 
-class _Again(Exception):
+class _Again(_Signal):
     """The route is to be entered once more, now that its response can be held back."""
 
 
@@ -293,6 +316,9 @@ def _turn_of(request: Request, guard: _Guard) -> _Turn:
     turns = router.middleware_stack
     if guard not in turns.guards:
         turns.guards.append(guard)
+    # The way of errors is the way back to where routes are entered.
+    handlers, _ = scope["starlette.exception_handlers"]
+    handlers[_Answered] = _respond
     turn = scope.get(_TURN)
     if turn is None:
 
@@ -308,8 +334,6 @@ def _turn_of(request: Request, guard: _Guard) -> _Turn:
 
             return again
 
-        # The way of errors is the way back to where routes are entered.
-        handlers, _ = scope["starlette.exception_handlers"]
         handlers[_Again] = enter_again
         raise _Again
     assert isinstance(turn, _Turn)
