@@ -279,3 +279,27 @@ def test_a_request_that_finds_no_view_keeps_its_key_for_where_it_is_sent():
         from_the_start = client.post("/orders")
         assert from_the_start.headers["Idempotent-Replayed"] == "true"
     assert len(ran) == 1
+
+
+@pytest.mark.parametrize("headers", [KEY, {}], ids=["with-key", "without"])
+async def test_a_view_whose_client_has_gone_is_cancelled_unless_it_has_a_key(headers):
+    began, goes_on, ended = asyncio.Event(), asyncio.Event(), []
+
+    @Idempotent(store="memory://", scope=SHARED)
+    async def view(request):
+        began.set()
+        try:
+            await goes_on.wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        ended.append("done")
+        return HttpResponse()
+
+    asked = asyncio.ensure_future(view(AsyncRequestFactory().post("/", headers=headers)))
+    await began.wait()
+    asked.cancel()
+    if headers:
+        goes_on.set()
+    await asyncio.wait([asked], timeout=5)
+    assert ended == (["done"] if headers else ["cancelled"])
