@@ -414,6 +414,16 @@ async def test_what_a_handler_compressed_is_given_to_those_who_cannot_read_that_
     assert int(again.headers["content-length"]) == (4 if plain else len(zipped.body))
 
 
+async def test_of_a_body_compressed_in_several_members_all_are_replayed():
+    members = gzip.compress(b"one, ") + gzip.compress(b"two")
+    async with asking(
+        Counter(lambda request: Response(members, headers={"Content-Encoding": "gzip"}))
+    ) as client:
+        await client.post("/", headers=KEY)
+        again = await client.post("/", headers={**KEY, "Accept-Encoding": "identity"})
+    assert again.content == b"one, two"
+
+
 async def test_a_guard_that_cannot_be_made_keeps_the_app_from_starting():
     """Servers take an error on the way to it for an app that has no lifespan, and go on."""
     app = Starlette(middleware=[Middleware(IdempotencyMiddleware, store="carrier-pigeon://", scope=SHARED)])
