@@ -264,6 +264,32 @@ async def test_a_handler_whose_request_is_cancelled_comes_to_its_end(client):
         assert again.sent[1]["body"] == b"done"
 
 
+async def test_who_cancels_a_request_does_not_wait_without_end_for_its_handler(caplog):
+    """A server that shuts down may wait for its requests before it says so."""
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def app(scope, receive, send):
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    line = Line(body(), {"type": "http.disconnect"})
+    middleware = protected(app, drain="50ms")
+    task = asyncio.create_task(middleware(dict(SCOPE), line.receive, line.send))
+    await started.wait()
+    task.cancel()
+    await asyncio.wait([task], timeout=5)
+    assert task.done()
+    assert not ended.is_set()  # it goes on for as long as the loop does
+    for each in asyncio.all_tasks() - {asyncio.current_task()}:  # as one that is closed does
+        each.cancel()
+    await ended.wait()
+    while "A handler was cut off" not in caplog.text:  # noqa: ASYNC110 - in the log
+        await asyncio.sleep(0)
+
+
 async def test_a_store_that_is_down_before_is_told():
     handler = Counter()
     async with asking(handler, store="redis://127.0.0.1:1?timeout=200ms") as client:
