@@ -25,7 +25,7 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from dupeproof import AsyncOnce
 from dupeproof.errors import ConfigError
 from dupeproof.http import SHARED, idempotency, key_for
-from dupeproof.http.fastapi import idempotent
+from dupeproof.http.fastapi import drain, idempotent, idempotent_route
 
 USERS = {"secret-1": "ada", "secret-2": "bob"}
 
@@ -420,3 +420,31 @@ async def test_a_web_socket_may_stand_among_guarded_routes():
     }
     await app(scope, receive, send)
     assert [message.get("text") for message in sent] == [None, "tea", None]
+
+
+@pytest.mark.parametrize("form", ["dependency", "route"])
+async def test_an_app_that_is_shut_down_waits_for_handlers_whose_clients_have_gone(form):
+    began, goes_on = asyncio.Event(), asyncio.Event()
+    async with AsyncOnce("memory://") as once:
+        if form == "dependency":
+            router = APIRouter(dependencies=[Depends(idempotent(store=once, scope=SHARED))])
+        else:
+            router = APIRouter(route_class=idempotent_route(store=once, scope=SHARED))
+
+        @router.post("/orders")
+        async def order():
+            began.set()
+            await goes_on.wait()
+
+        app = FastAPI()
+        app.include_router(router)
+        asked = asyncio.ensure_future(client_of(app).post("/orders", headers={"Idempotency-Key": "k"}))
+        await began.wait()
+        asked.cancel()
+        await asyncio.wait([asked])
+        ending = asyncio.ensure_future(drain())
+        await asyncio.sleep(0.05)
+        assert not ending.done()
+        goes_on.set()
+        await ending
+        assert (await once.get(key_for(SHARED, "k"))).state == "done"

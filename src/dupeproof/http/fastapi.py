@@ -1,10 +1,12 @@
 """For single routes of FastAPI, and for its OpenAPI document."""
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterable
 from email.message import EmailMessage
 from typing import Annotated, Any, Unpack
 from urllib.parse import urlencode
+from weakref import WeakSet
 
 from dupeproof.core import callables
 from dupeproof.core.durations import Duration
@@ -40,9 +42,30 @@ except ModuleNotFoundError as exc:
         name=exc.name,
     ) from exc
 
-__all__ = ["document", "idempotent", "idempotent_route"]
+__all__ = ["document", "drain", "idempotent", "idempotent_route"]
 
 _TURN = "dupeproof.http.turn"
+_drained: WeakSet[Detached] = WeakSet()
+"""Of all guards made here: routes do not see that their app is shut down."""
+
+
+async def drain() -> None:
+    """Wait for handlers whose clients have gone, each as long as its guard was told; for the end of your lifespan.
+
+        @asynccontextmanager
+        async def lifespan(app):
+            yield
+            await drain()
+
+    Some servers, granian among them, end without waiting for them. The middleware does it by itself.
+    """
+    await asyncio.gather(*(each.drain() for each in list(_drained)))
+
+
+def _detached(drain: Duration) -> Detached:
+    made = Detached(drain)
+    _drained.add(made)
+    return made
 
 
 def idempotent_route(
@@ -57,10 +80,11 @@ def idempotent_route(
 
         router = APIRouter(route_class=idempotent_route(store="redis://…", scope=lambda request: request.user.id))
 
-    The guard stands before the dependencies of the route. If those are what knows the caller, take `idempotent`.
+    The guard stands before the dependencies of the route. If those are what knows the caller, take `idempotent`. Call
+    `drain` at the end of the app's lifespan.
     """
     desk = AsyncDesk(store, scope, options)
-    guard = AsgiGuard(desk, detach=detach, drain=drain)
+    guard = AsgiGuard(desk, _detached(drain) if detach else None)
 
     class IdempotentRoute(APIRoute):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -92,9 +116,9 @@ def idempotent(
     `scope` may be a dependency itself, such as one that knows the user: it comes first, for retries too, and what it raises
     is answered as always. So do the dependencies that stand before this one. A function with one parameter that has no
     annotation is given the request, as elsewhere. A body that does not validate is refused by FastAPI, and its key can be
-    used with a better one.
+    used with a better one. Call `drain` at the end of the app's lifespan.
     """
-    guard = _Guard(AsyncDesk(store, SHARED, options), Detached(drain) if detach else None)
+    guard = _Guard(AsyncDesk(store, SHARED, options), _detached(drain) if detach else None)
     owner_of = _dependency(scope)
 
     async def guarded(request: HTTPConnection, owner: Annotated[Any, Depends(owner_of)]) -> None:
