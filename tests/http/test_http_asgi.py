@@ -264,6 +264,48 @@ async def test_a_handler_whose_request_is_cancelled_comes_to_its_end(client):
         assert again.sent[1]["body"] == b"done"
 
 
+async def test_a_handler_that_begins_to_stream_when_the_client_has_gone_is_told_so():
+    """Some servers say it once, and we have heard it."""
+    started, proceed, told = asyncio.Event(), asyncio.Event(), []
+
+    async def app(scope, receive, send):
+        await receive()
+        started.set()
+        await proceed.wait()
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        told.append((await receive())["type"])
+
+    line = Line(body(), {"type": "http.disconnect"})
+    task = asyncio.create_task(protected(app)(dict(SCOPE), line.receive, line.send))
+    await started.wait()
+    task.cancel()
+    await asyncio.sleep(0.05)
+    proceed.set()
+    await asyncio.wait([task], timeout=5)
+    assert told == ["http.disconnect"]
+
+
+async def test_a_request_that_is_cancelled_twice_leaves_nobody_waiting_for_its_client():
+    started, proceed = asyncio.Event(), asyncio.Event()
+
+    async def app(scope, receive, send):
+        started.set()
+        await proceed.wait()
+        await answer(send)
+
+    line = Line(body())
+    task = asyncio.create_task(protected(app)(dict(SCOPE), line.receive, line.send))
+    await started.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    proceed.set()
+    await asyncio.wait([task])
+    await asyncio.sleep(0.05)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_who_cancels_a_request_does_not_wait_without_end_for_its_handler(caplog):
     """A server that shuts down may wait for its requests before it says so."""
     started, ended = asyncio.Event(), asyncio.Event()
