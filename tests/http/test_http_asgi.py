@@ -264,6 +264,74 @@ async def test_a_handler_whose_request_is_cancelled_comes_to_its_end(client):
         assert again.sent[1]["body"] == b"done"
 
 
+async def test_a_handler_that_begins_to_stream_when_the_client_has_gone_is_told_so():
+    """Some servers say it once, and we have heard it."""
+    started, proceed, told = asyncio.Event(), asyncio.Event(), []
+
+    async def app(scope, receive, send):
+        await receive()
+        started.set()
+        await proceed.wait()
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        told.append((await receive())["type"])
+
+    line = Line(body(), {"type": "http.disconnect"})
+    task = asyncio.create_task(protected(app)(dict(SCOPE), line.receive, line.send))
+    await started.wait()
+    task.cancel()
+    await asyncio.sleep(0.05)
+    proceed.set()
+    await asyncio.wait([task], timeout=5)
+    assert told == ["http.disconnect"]
+
+
+async def test_a_request_that_is_cancelled_twice_leaves_nobody_waiting_for_its_client():
+    started, proceed = asyncio.Event(), asyncio.Event()
+
+    async def app(scope, receive, send):
+        started.set()
+        await proceed.wait()
+        await answer(send)
+
+    line = Line(body())
+    task = asyncio.create_task(protected(app)(dict(SCOPE), line.receive, line.send))
+    await started.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    proceed.set()
+    await asyncio.wait([task])
+    await asyncio.sleep(0.05)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_who_cancels_a_request_does_not_wait_without_end_for_its_handler(caplog):
+    """A server that shuts down may wait for its requests before it says so."""
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def app(scope, receive, send):
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    line = Line(body(), {"type": "http.disconnect"})
+    middleware = protected(app, drain="50ms")
+    task = asyncio.create_task(middleware(dict(SCOPE), line.receive, line.send))
+    await started.wait()
+    task.cancel()
+    await asyncio.wait([task], timeout=5)
+    assert task.done()
+    assert not ended.is_set()  # it goes on for as long as the loop does
+    for each in asyncio.all_tasks() - {asyncio.current_task()}:  # as one that is closed does
+        each.cancel()
+    await ended.wait()
+    while "A handler was cut off" not in caplog.text:  # noqa: ASYNC110 - in the log
+        await asyncio.sleep(0)
+
+
 async def test_a_store_that_is_down_before_is_told():
     handler = Counter()
     async with asking(handler, store="redis://127.0.0.1:1?timeout=200ms") as client:
@@ -412,6 +480,16 @@ async def test_what_a_handler_compressed_is_given_to_those_who_cannot_read_that_
     assert ("content-encoding" not in again.headers) is plain
     assert again.content == b"done"
     assert int(again.headers["content-length"]) == (4 if plain else len(zipped.body))
+
+
+async def test_of_a_body_compressed_in_several_members_all_are_replayed():
+    members = gzip.compress(b"one, ") + gzip.compress(b"two")
+    async with asking(
+        Counter(lambda request: Response(members, headers={"Content-Encoding": "gzip"}))
+    ) as client:
+        await client.post("/", headers=KEY)
+        again = await client.post("/", headers={**KEY, "Accept-Encoding": "identity"})
+    assert again.content == b"one, two"
 
 
 async def test_a_guard_that_cannot_be_made_keeps_the_app_from_starting():

@@ -8,6 +8,7 @@ from http_asking import KEY, Counter, asking
 from starlette.responses import JSONResponse
 
 from dupeproof import AsyncOnce, ConfigError
+from dupeproof.core.codecs import JsonCodec
 from dupeproof.http import SHARED, key_for
 from dupeproof.http.wsgi import IdempotencyMiddleware
 
@@ -131,3 +132,34 @@ def test_a_codec_that_takes_no_bytes_is_refused_when_the_guard_is_made():
 
     with pytest.raises(ConfigError, match="stores no bytes"):
         IdempotencyMiddleware(None, store="memory://", scope=SHARED, codec=Picky())
+
+
+async def test_a_codec_made_from_the_usual_one_is_used_too():
+    class Sealed(JsonCodec, Turned):
+        name = "sealed"
+        encode, decode, prepare = Turned.encode, Turned.decode, Turned.prepare
+
+    async with (
+        AsyncOnce("memory://sealed", namespace="http", codec=Sealed()) as once,
+        asking(Counter(lambda request: JSONResponse({"card": "4242"})), store=once) as client,
+    ):
+        first, again = [await client.post("/", headers=KEY) for _ in range(2)]
+        entry = await once.get(WHOLE)
+        await once.forget(WHOLE)
+    assert entry.codec == "http+sealed"
+    assert b"4242" not in entry.stored
+    assert again.content == first.content
+
+
+async def test_a_codec_that_cannot_read_what_it_wrote_before_runs_nothing_again(caplog):
+    class Changed(Turned):
+        def decode(self, data, returns):
+            raise RuntimeError("another secret")
+
+    handler = Counter(lambda request: JSONResponse({}))
+    async with asking(handler, codec=Changed()) as client:
+        await client.post("/", headers=KEY)
+        again = await client.post("/", headers=KEY)
+    assert (again.status_code, again.json()["code"]) == (409, "already-completed")
+    assert handler.runs == 1
+    assert "cannot be read by codec http+turned: RuntimeError" in caplog.text

@@ -4,16 +4,28 @@ import asyncio
 from typing import Annotated
 
 import pytest
-from fastapi import APIRouter, Body, Depends, FastAPI, File, Form, Header, HTTPException, UploadFile
+from fastapi import (
+    APIRouter,
+    Body,
+    Depends,
+    FastAPI,
+    File,
+    Form,
+    Header,
+    HTTPException,
+    UploadFile,
+    WebSocket,
+)
 from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.responses import StreamingResponse
 from http_asking import client_of
 from pydantic import BaseModel
+from starlette.middleware.base import BaseHTTPMiddleware
 
 from dupeproof import AsyncOnce
 from dupeproof.errors import ConfigError
 from dupeproof.http import SHARED, idempotency, key_for
-from dupeproof.http.fastapi import idempotent
+from dupeproof.http.fastapi import drain, idempotent, idempotent_route
 
 USERS = {"secret-1": "ada", "secret-2": "bob"}
 
@@ -294,3 +306,145 @@ async def test_a_client_that_leaves_finds_the_response_when_it_is_back():
     assert (b"idempotent-replayed", b"true") in start["headers"]
     assert body["body"] == b'"tea"'
     assert shop.ran == ["tea"]
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+async def test_dependencies_with_yield_are_ended_before_a_replay_as_before_an_http_exception(kind):
+    shop = Shop()
+    ended = []
+
+    def session():
+        try:
+            yield
+        except HTTPException:
+            ended.append("rolled back")
+            raise
+
+    async def session_async():
+        try:
+            yield
+        except HTTPException:
+            ended.append("rolled back")
+            raise
+
+    @shop.app.post(
+        "/orders", dependencies=[Depends(session if kind == "sync" else session_async), shop.guard]
+    )
+    def order():
+        shop.ran.append("tea")
+
+    assert (await shop.order()).status_code == 200
+    ended.clear()
+    assert (await shop.order()).headers["idempotent-replayed"] == "true"
+    assert (shop.ran, ended) == (["tea"], ["rolled back"])
+
+
+async def test_a_dependency_that_makes_something_else_of_exceptions_does_not_change_a_replay():
+    shop = Shop()
+
+    def session():
+        try:
+            yield
+        except Exception as exc:
+            raise HTTPException(500, "the database is to blame") from exc
+
+    @shop.app.post("/warm", dependencies=[shop.guard])
+    def warm(): ...
+
+    @shop.app.post("/orders", dependencies=[Depends(session), shop.guard])
+    def order():
+        shop.ran.append("tea")
+        return len(shop.ran)
+
+    await shop.order(url="/warm", key="another")
+    first, again = await shop.order(), await shop.order()
+    assert (first.status_code, again.status_code, again.content, shop.ran) == (
+        200,
+        200,
+        first.content,
+        ["tea"],
+    )
+    assert again.headers["idempotent-replayed"] == "true"
+
+
+async def test_an_app_inside_another_replays_through_its_own_middleware_from_its_first_request_on():
+    guard = Depends(idempotent(store="memory://", scope=SHARED))
+    ran = []
+
+    def order():
+        ran.append("tea")
+        return len(ran)
+
+    def process():
+        outer, inner = FastAPI(), FastAPI()
+        inner.add_middleware(BaseHTTPMiddleware, dispatch=lambda request, call_next: call_next(request))
+        inner.post("/orders", dependencies=[guard])(order)
+        outer.post("/warm", dependencies=[guard])(lambda: None)
+        outer.mount("/inner", inner)
+        return client_of(outer)
+
+    for client in (process(), process()):
+        await client.post("/warm", headers={"Idempotency-Key": "another"})
+        assert (await client.post("/inner/orders", headers={"Idempotency-Key": "k"})).json() == 1
+    assert ran == ["tea"]
+
+
+async def test_a_web_socket_may_stand_among_guarded_routes():
+    router = APIRouter(
+        dependencies=[Depends(idempotent(store="memory://", scope=lambda request: request.headers["user"]))]
+    )
+
+    @router.websocket("/news")
+    async def news(socket: WebSocket):
+        await socket.accept()
+        await socket.send_text("tea")
+        await socket.close()
+
+    app = FastAPI()
+    app.include_router(router)
+    sent = []
+
+    async def receive():
+        return {"type": "websocket.connect"}
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"user", b"ada"), (b"idempotency-key", b"k")]
+    scope = {
+        "type": "websocket",
+        "path": "/news",
+        "headers": headers,
+        "query_string": b"",
+        "subprotocols": [],
+    }
+    await app(scope, receive, send)
+    assert [message.get("text") for message in sent] == [None, "tea", None]
+
+
+@pytest.mark.parametrize("form", ["dependency", "route"])
+async def test_an_app_that_is_shut_down_waits_for_handlers_whose_clients_have_gone(form):
+    began, goes_on = asyncio.Event(), asyncio.Event()
+    async with AsyncOnce("memory://") as once:
+        if form == "dependency":
+            router = APIRouter(dependencies=[Depends(idempotent(store=once, scope=SHARED))])
+        else:
+            router = APIRouter(route_class=idempotent_route(store=once, scope=SHARED))
+
+        @router.post("/orders")
+        async def order():
+            began.set()
+            await goes_on.wait()
+
+        app = FastAPI()
+        app.include_router(router)
+        asked = asyncio.ensure_future(client_of(app).post("/orders", headers={"Idempotency-Key": "k"}))
+        await began.wait()
+        asked.cancel()
+        await asyncio.wait([asked])
+        ending = asyncio.ensure_future(drain())
+        await asyncio.sleep(0.05)
+        assert not ending.done()
+        goes_on.set()
+        await ending
+        assert (await once.get(key_for(SHARED, "k"))).state == "done"

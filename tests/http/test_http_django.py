@@ -289,3 +289,27 @@ def test_an_async_stream_of_a_sync_view_is_done_and_not_kept():
     first, again = [view(RequestFactory().post("/", headers=KEY)) for _ in range(2)]
     assert (first.status_code, first["Idempotency-Stored"]) == (200, "false")
     assert again.status_code == 409
+
+
+@pytest.mark.parametrize("headers", [KEY, {}], ids=["with-key", "without"])
+async def test_a_view_whose_client_has_gone_is_cancelled_unless_it_has_a_key(headers):
+    began, goes_on, ended = asyncio.Event(), asyncio.Event(), []
+
+    @Idempotent(store="memory://", scope=SHARED)
+    async def view(request):
+        began.set()
+        try:
+            await goes_on.wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        ended.append("done")
+        return HttpResponse()
+
+    asked = asyncio.ensure_future(view(AsyncRequestFactory().post("/", headers=headers)))
+    await began.wait()
+    asked.cancel()
+    if headers:
+        goes_on.set()
+    await asyncio.wait([asked], timeout=5)
+    assert ended == (["done"] if headers else ["cancelled"])

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from dupeproof.core.codecs import Codec, JsonCodec, Unstorable, origin_of
+from dupeproof.core.events import logger
 
 Headers = list[tuple[bytes, bytes]]
 Pairs = Iterable[tuple[bytes, bytes]]
@@ -31,7 +32,8 @@ class AnswerCodec:
     def __init__(self, around: Codec | None = None) -> None:
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder(Answer).decode
-        self._around = None if isinstance(around, JsonCodec) else around
+        # Not one made from it, which may encrypt.
+        self._around = None if type(around) is JsonCodec else around
         self.name = PLAIN if self._around is None else f"{PLAIN}+{self._around.name}"
 
     def encode(self, value: Any, returns: Any) -> bytes:  # noqa: ARG002 - there is one type
@@ -39,11 +41,10 @@ class AnswerCodec:
         return data if self._around is None else self._around.encode(data, bytes)
 
     def decode(self, data: bytes, returns: Any) -> Answer:  # noqa: ARG002
-        if self._around is not None:
-            data = self._around.decode(data, bytes)
         try:
-            return self._decode(data)
-        except msgspec.MsgspecError as exc:
+            return self._decode(data if self._around is None else self._around.decode(data, bytes))
+        except Exception as exc:  # whatever the codec of the user raises, when its secret has changed, say
+            logger.warning("A stored response cannot be read by codec %s: %s", self.name, type(exc).__name__)
             raise Unstorable("the stored bytes are no response") from exc
 
     def prepare(self, returns: Any) -> None:  # noqa: ARG002
@@ -52,10 +53,19 @@ class AnswerCodec:
             self._around.prepare(bytes)
 
 
+def readable(codec: Codec, data: bytes) -> Answer | None:
+    """The response in these bytes, if there is one."""
+    try:
+        answer: Answer = codec.decode(data, Answer)
+    except Unstorable:
+        return None
+    return answer
+
+
 def given_by_hand(data: bytes, codec: str) -> Answer | None:
     """The response of a key that somebody resolved, if it is one that clients can use."""
     if codec == PLAIN:
-        return AnswerCodec().decode(data, Answer)
+        return readable(AnswerCodec(), data)
     _, plain = origin_of(data)
     if codec != JsonCodec.name or plain == b"null":
         return None

@@ -75,7 +75,7 @@ class IdempotencyMiddleware:
         self._wrong: ConfigError | None = None
         try:
             self._desk = AsyncDesk(store, scope, options)
-            self._guard = AsgiGuard(self._desk, detach=detach, drain=drain)
+            self._guard = AsgiGuard(self._desk, Detached(drain) if detach else None)
         except ConfigError as exc:
             if not _in_event_loop():
                 raise
@@ -128,9 +128,9 @@ class IdempotencyMiddleware:
 class AsgiGuard:
     """What is done with every request, around whichever app it is for."""
 
-    def __init__(self, desk: AsyncDesk, *, detach: bool, drain: Duration = DRAIN) -> None:
+    def __init__(self, desk: AsyncDesk, detached: Detached | None) -> None:
         self._desk = desk
-        self._detached = Detached(drain) if detach else None
+        self._detached = detached
         rules = desk.rules
         self._methods = rules.methods
         self._header = rules.header.lower().encode()

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapp
 from copy import copy
 from typing import Any
 
+from dupeproof.core.events import logger
 from dupeproof.http._async.exchange import AsyncExchange
 from dupeproof.http.answers import Answer
 from dupeproof.http.bodies import Body, check_size
@@ -45,7 +46,7 @@ class Client:
             if self._shown is None:
                 self._shown = asyncio.Event()
             await self._shown.wait()
-        return await self._receive()
+        return {"type": "http.disconnect"} if self.gone else await self._receive()
 
     def show(self) -> None:
         """From here on the handler hears when the client goes: there is nothing left to bring to an end."""
@@ -59,11 +60,13 @@ class Client:
     async def has_left(self) -> bool:
         """Whether the client itself has gone. If not, who cancelled its request may want to answer in our place."""
         coming = asyncio.ensure_future(self._receive())
-        await asyncio.sleep(0)
-        if coming.done():
-            return coming.exception() is not None or coming.result()["type"] == "http.disconnect"
-        coming.cancel()
-        return False
+        try:
+            await asyncio.sleep(0)
+            if coming.done():
+                return coming.exception() is not None or coming.result()["type"] == "http.disconnect"
+            return False
+        finally:
+            coming.cancel()
 
     async def send(self, message: Message) -> None:
         if not self.gone:
@@ -199,6 +202,9 @@ class Outlet:
             self._timer.cancel()
         if self._overdue is not None:
             await asyncio.wait([self._overdue])
+            # The handler would have heard of it when it sent more, and it sends no more.
+            if not self._overdue.cancelled() and (error := self._overdue.exception()) is not None:
+                logger.debug("The beginning of a stream could not be sent: %s", type(error).__name__)
 
     def _begin(self, start: Message) -> Awaitable[None]:
         headers = start.get("headers", ())

@@ -16,12 +16,11 @@ def in_accepted_coding(answer: Answer, accepts: str | None) -> Answer:
     coding = (value_of(answer.headers, b"content-encoding") or b"").strip().lower()
     if coding not in _WINDOWS or not answer.body or accepts_coding(accepts, coding.decode()):
         return answer
-    decoder = zlib.decompressobj(_WINDOWS[coding])
     try:
-        plain = decoder.decompress(answer.body, _LARGEST)
+        plain = _decoded(answer.body, _WINDOWS[coding])
     except zlib.error:
         return answer  # not what it says of itself, and that is not ours to mend
-    if not decoder.eof:
+    if plain is None:
         return answer
     headers = [
         (name, value)
@@ -29,6 +28,18 @@ def in_accepted_coding(answer: Answer, accepts: str | None) -> Answer:
         if name not in (b"content-encoding", b"content-length")
     ]
     return Answer(answer.status, [*headers, (b"content-length", b"%d" % len(plain))], plain)
+
+
+def _decoded(body: bytes, window: int) -> bytes | None:
+    """None of what is cut off or too large. Gzip may have several members, one after the other (RFC 1952, 2.2)."""
+    plain, left = b"", body
+    while left:
+        decoder = zlib.decompressobj(window)
+        plain += decoder.decompress(left, _LARGEST + 1 - len(plain))
+        if not decoder.eof or len(plain) > _LARGEST:
+            return None
+        left = decoder.unused_data
+    return plain
 
 
 def accepts_coding(header: str | None, coding: str) -> bool:

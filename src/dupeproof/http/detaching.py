@@ -35,7 +35,8 @@ class Detached:
         """The result of the work. If the caller is cancelled, `left` is called and the work goes on.
 
         It is cancelled, too, if `until` says that nothing is left to be brought to an end. A caller that `waits` ends no
-        sooner than the work: servers that shut down wait for it, and frameworks leave it what it needs.
+        sooner than the work: servers that shut down wait for it, and frameworks leave it what it needs. But not for longer
+        than a server is to wait: some wait for their requests without end.
         """
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
@@ -45,14 +46,21 @@ class Detached:
         except asyncio.CancelledError:
             if task.done():
                 raise
-            task.add_done_callback(_report)
             left()
             if until():
+                task.add_done_callback(_report_error)
                 task.cancel()
+            else:
+                task.add_done_callback(_report)
             if await waits():
-                while not task.done():
-                    await _despite_cancellation(task)
+                await self._outlast(task)
             raise
+
+    async def _outlast(self, task: asyncio.Task[Any]) -> None:
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._drain
+        while not task.done() and (left := ends - loop.time()) > 0:
+            await _despite_cancellation(task, left)
 
     async def drain(self) -> None:
         """Wait for the handlers of this loop that still run; those that take longer are cancelled, and their keys kept."""
@@ -73,14 +81,23 @@ class Detached:
             await asyncio.wait(late, timeout=1)
 
 
-async def _despite_cancellation(task: asyncio.Task[Any]) -> None:
+async def _despite_cancellation(task: asyncio.Task[Any], seconds: float) -> None:
     try:
-        await asyncio.wait([task])
+        await asyncio.wait([task], timeout=seconds)
     except asyncio.CancelledError:
         logger.debug("A request was cancelled again while its handler comes to its end")
 
 
 def _report(task: asyncio.Task[Any]) -> None:
     """Nobody else hears of how it ended."""
+    if task.cancelled():
+        logger.warning(
+            "A handler was cut off after its client had gone; its key stays taken until its lease is over"
+        )
+    else:
+        _report_error(task)
+
+
+def _report_error(task: asyncio.Task[Any]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.error("A handler failed after its client had gone", exc_info=error)

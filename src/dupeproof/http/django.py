@@ -204,8 +204,11 @@ class Idempotent:
         @wraps(view)
         async def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             _check_request(request)
+            has_key = False
 
             async def respond() -> Any:
+                nonlocal has_key
+                has_key = current.get() is not None
                 try:
                     response = await view(request, *args, **kwargs)
                 except _ANSWERS as exc:
@@ -216,7 +219,10 @@ class Idempotent:
 
             work = guarded_async(desk, DjangoRequest(request), DJANGO_ASYNC, respond)
             # Django ends what belongs to the request, its database connections too, when it is over for Django.
-            return await (work if self._detached is None else self._detached.run(work))
+            if self._detached is None:
+                return await work
+            # One without a key is cancelled as ever: a view may wait for something that never comes.
+            return await self._detached.run(work, until=lambda: not has_key)
 
         return guarded_view
 

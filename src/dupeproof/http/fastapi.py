@@ -1,10 +1,12 @@
 """For single routes of FastAPI, and for its OpenAPI document."""
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterable
 from email.message import EmailMessage
 from typing import Annotated, Any, Unpack
 from urllib.parse import urlencode
+from weakref import WeakSet
 
 from dupeproof.core import callables
 from dupeproof.core.durations import Duration
@@ -27,9 +29,11 @@ from dupeproof.http.rules import Options, Scope
 from dupeproof.http.teardown import warn_of_route
 
 try:
-    from fastapi import Depends, Request
+    from fastapi import Depends, HTTPException, Request
+    from fastapi.requests import HTTPConnection
     from fastapi.routing import APIRoute
     from starlette.datastructures import FormData, UploadFile
+    from starlette.responses import Response
     from starlette.types import Receive, Send
     from starlette.types import Scope as AsgiScope
 except ModuleNotFoundError as exc:
@@ -38,9 +42,30 @@ except ModuleNotFoundError as exc:
         name=exc.name,
     ) from exc
 
-__all__ = ["document", "idempotent", "idempotent_route"]
+__all__ = ["document", "drain", "idempotent", "idempotent_route"]
 
 _TURN = "dupeproof.http.turn"
+_drained: WeakSet[Detached] = WeakSet()
+"""Of all guards made here: routes do not see that their app is shut down."""
+
+
+async def drain() -> None:
+    """Wait for handlers whose clients have gone, each as long as its guard was told; for the end of your lifespan.
+
+        @asynccontextmanager
+        async def lifespan(app):
+            yield
+            await drain()
+
+    Some servers, granian among them, end without waiting for them. The middleware does it by itself.
+    """
+    await asyncio.gather(*(each.drain() for each in list(_drained)))
+
+
+def _detached(drain: Duration) -> Detached:
+    made = Detached(drain)
+    _drained.add(made)
+    return made
 
 
 def idempotent_route(
@@ -55,10 +80,11 @@ def idempotent_route(
 
         router = APIRouter(route_class=idempotent_route(store="redis://…", scope=lambda request: request.user.id))
 
-    The guard stands before the dependencies of the route. If those are what knows the caller, take `idempotent`.
+    The guard stands before the dependencies of the route. If those are what knows the caller, take `idempotent`. Call
+    `drain` at the end of the app's lifespan.
     """
     desk = AsyncDesk(store, scope, options)
-    guard = AsgiGuard(desk, detach=detach, drain=drain)
+    guard = AsgiGuard(desk, _detached(drain) if detach else None)
 
     class IdempotentRoute(APIRoute):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -90,17 +116,18 @@ def idempotent(
     `scope` may be a dependency itself, such as one that knows the user: it comes first, for retries too, and what it raises
     is answered as always. So do the dependencies that stand before this one. A function with one parameter that has no
     annotation is given the request, as elsewhere. A body that does not validate is refused by FastAPI, and its key can be
-    used with a better one.
+    used with a better one. Call `drain` at the end of the app's lifespan.
     """
-    guard = _Guard(AsyncDesk(store, SHARED, options), Detached(drain) if detach else None)
+    guard = _Guard(AsyncDesk(store, SHARED, options), _detached(drain) if detach else None)
     owner_of = _dependency(scope)
 
-    async def guarded(request: Request, owner: Annotated[Any, Depends(owner_of)]) -> None:
-        if guard.desk.wants(request.method, request):
+    async def guarded(request: HTTPConnection, owner: Annotated[Any, Depends(owner_of)]) -> None:
+        if isinstance(request, Request) and guard.desk.wants(request.method, request):
             try:
                 await guard.enter(request, owner)
             except Refused as refused:
-                raise _Answered(problem(refused.code, the_key=guard.desk.rules.the_key)) from refused
+                answer = problem(refused.code, the_key=guard.desk.rules.the_key)
+                raise _turn_of(request, guard).answered(answer) from refused
 
     return guarded
 
@@ -120,12 +147,12 @@ def _dependency(scope: Any) -> Callable[..., Any]:
         return given
     if callables.is_async(given):
 
-        async def owner_async(request: Request) -> Any:
+        async def owner_async(request: HTTPConnection) -> Any:
             return await given(request)
 
         return owner_async
 
-    def owner(request: Request) -> Any:
+    def owner(request: HTTPConnection) -> Any:
         return given(request)
 
     return owner
@@ -172,7 +199,7 @@ class _Guard:
         exchange = desk.exchange(whole_key, compared)
         answer = await exchange.begin(headers.text(b"accept-encoding"))
         if answer is not None:
-            raise _Answered(await desk.authorized(request, answer))
+            raise turn.answered(await desk.authorized(request, answer))
         turn.enter(desk, exchange, hides=self.detached is not None)
 
 
@@ -197,12 +224,24 @@ async def _content(file: UploadFile) -> bytes:
     return content
 
 
-class _Answered(BaseException):
-    """The route is not to run: this is the answer. Not for those who handle errors, for it is none."""
+class _Signal(HTTPException):
+    """Ends the dependencies of a route before it has run.
 
-    def __init__(self, answer: Answer) -> None:
-        super().__init__("answered by the guard")
-        self.answer = answer
+    They are ended by an exception, and by one of this kind, which those with `yield` know and raise again. Of others they
+    make an error, or FastAPI does not end them. No app has a handler of its own for the status.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(200, "this is no error, and the guard handles it: raise it again")
+
+
+class _Answered(_Signal):
+    """The route is not to run: there is an answer."""
+
+
+async def _respond(_: Request, __: Exception) -> Response:
+    """In whose place the answer is sent."""
+    return Response()
 
 
 class _Turn:
@@ -214,6 +253,12 @@ class _Turn:
         self.unguarded: Callable[[int], None] | None = None
         self._receive = receive
         self._outlet: Outlet | None = None
+        self._answer: Answer | None = None
+
+    def answered(self, answer: Answer) -> _Answered:
+        """To be raised: the answer is sent, whatever dependencies with `yield` make of the exception that ends them."""
+        self._answer = answer
+        return _Answered()
 
     def enter(self, desk: AsyncDesk, exchange: AsyncExchange, *, hides: bool) -> None:
         self.exchange = exchange
@@ -225,6 +270,10 @@ class _Turn:
         return await (self._receive() if self._outlet is None else self.client.receive())
 
     async def send(self, message: Message) -> None:
+        if self._answer is not None:
+            if message["type"] == "http.response.start":
+                await send_answer(self.client.send, self._answer)
+            return
         if self._outlet is not None:
             await self._outlet(message)
             return
@@ -244,8 +293,6 @@ class _Turn:
             finally:
                 if self._outlet is not None:
                     await self._outlet.close()
-        except _Answered as answered:
-            await send_answer(self.client.send, answered.answer)
         except BaseException as exc:
             if self.exchange is None or await concluded(self.exchange, self.client, exc):
                 raise
@@ -280,7 +327,7 @@ class _Turns:
         await guard.detached.run(work, left=client.leave, until=lambda: turn.streams, waits=client.has_left)
 
 
-class _Again(Exception):
+class _Again(_Signal):
     """The route is to be entered once more, now that its response can be held back."""
 
 
@@ -293,6 +340,9 @@ def _turn_of(request: Request, guard: _Guard) -> _Turn:
     turns = router.middleware_stack
     if guard not in turns.guards:
         turns.guards.append(guard)
+    # The way of errors is the way back to where routes are entered.
+    handlers, _ = scope["starlette.exception_handlers"]
+    handlers[_Answered] = _respond
     turn = scope.get(_TURN)
     if turn is None:
 
@@ -308,8 +358,6 @@ def _turn_of(request: Request, guard: _Guard) -> _Turn:
 
             return again
 
-        # The way of errors is the way back to where routes are entered.
-        handlers, _ = scope["starlette.exception_handlers"]
         handlers[_Again] = enter_again
         raise _Again
     assert isinstance(turn, _Turn)

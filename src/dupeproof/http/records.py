@@ -7,7 +7,7 @@ else there is not the owner of the key any more, and has to roll back.
 from typing import Any
 
 from dupeproof.errors import ConfigError, DupeproofError
-from dupeproof.http.answers import Answer
+from dupeproof.http.answers import Answer, readable
 from dupeproof.http.handling import Handling
 from dupeproof.http.headers import storable
 from dupeproof.sql.faults import table_missing
@@ -95,8 +95,8 @@ def found(handling: Handling, rows: list[tuple[Any, ...]]) -> None:
     for state, token, compared, result, codec in rows:
         if state == "done" and token != handling.claim.token.hex():
             own = handling.claim.codec
-            readable = codec == own.name
-            handling.done = own.decode(bytes.fromhex(result), Answer) if readable else Answer(200, [], None)
+            known = readable(own, bytes.fromhex(result)) if codec == own.name else None
+            handling.done = known or Answer(200, [], None)
             handling.reused = compared != handling.claim.fingerprint.hex()
             raise AlreadyDone("this request was completed by an earlier run, whose response is sent again")
 
