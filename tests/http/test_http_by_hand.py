@@ -74,6 +74,7 @@ async def test_without_a_result_it_is_done_and_there_is_nothing_to_send(held):
         (["--status", "99"], "200 to 599"),
         (["--status", "201", "--header", "no colon"], "a colon"),
         (["--status", "201", "--header", "A: b\nSet-Cookie: c"], "a colon"),
+        (["--status", "201", "--header", "Content-Length: 7"], "set by the server"),
         (["--status", "201", "--body-file", "/not/there"], "cannot be read"),
         (["--status", "201", "--result", "1"], "without --result"),
         (["--status", "201", "--reopen"], "without --result"),

@@ -313,3 +313,15 @@ async def test_a_view_whose_client_has_gone_is_cancelled_unless_it_has_a_key(hea
         goes_on.set()
     await asyncio.wait([asked], timeout=5)
     assert ended == (["done"] if headers else ["cancelled"])
+
+
+async def test_an_async_function_in_a_lambda_is_waited_for_before_a_replay():
+    async def is_one_of(users):
+        return "ada" in users
+
+    @Idempotent(store="memory://", scope=SHARED, authorize=lambda request: is_one_of(["bob"]))
+    async def view(request):
+        return HttpResponse("done")
+
+    first, again = [await view(AsyncRequestFactory().post("/", headers=KEY)) for _ in range(2)]
+    assert (first.content, again.status_code) == (b"done", 403)

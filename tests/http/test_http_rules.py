@@ -616,3 +616,22 @@ async def test_headers_count_if_they_are_named(fingerprint):
 def test_options_that_make_no_sense_are_refused_when_the_guard_is_made(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         IdempotencyMiddleware(None, store="memory://", scope=SHARED, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        ("12345678901234567.89", "12345678901234567.90"),
+        ("0.1", "0.10000000000000000001"),
+        ("0e-999999999999999999999", "0e-999999999999999999998"),
+    ],
+)
+async def test_numbers_that_differ_beyond_what_a_float_holds_are_different_json(first, other):
+    handler = Counter()
+    async with asking(handler, fingerprint="json") as client:
+        headers = {**KEY, "Content-Type": "application/json"}
+        for content in (f'{{"amount": {first}}}', f'{{"amount": {first}}}'):
+            assert (await client.post("/", headers=headers, content=content)).status_code == 200
+        again = await client.post("/", headers=headers, content=f'{{"amount": {other}}}')
+    assert code_of(again) == (422, "key-reused")
+    assert handler.runs == 1

@@ -10,6 +10,7 @@ from weakref import finalize
 from dupeproof.core.protocols import AsyncStore, Store
 from dupeproof.errors import ConfigError, TokenError, TokenUsed
 from dupeproof.guards import AsyncOnce, Once
+from dupeproof.guards._async.runtime import settle
 from dupeproof.http._async.desk import AsyncDesk
 from dupeproof.http._async.views import guarded as guarded_async
 from dupeproof.http._sync.desk import Desk
@@ -281,7 +282,15 @@ def warn_of_atomic_requests(request: HttpRequest) -> None:
 
 def _in_a_thread(function: Any) -> Any:
     """`request.user` asks the database, which Django allows in no event loop."""
-    return sync_to_async(function) if callable(function) and not iscoroutinefunction(function) else function
+    if not callable(function) or iscoroutinefunction(function):
+        return function
+    in_thread = sync_to_async(function)
+
+    async def asked(request: Any) -> Any:
+        # A lambda may call an async function. What that says counts, not that it would say something.
+        return await settle(await in_thread(request))
+
+    return asked
 
 
 def _answer_to(request: HttpRequest, exc: Exception) -> HttpResponseBase:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -51,12 +52,14 @@ def chosen_digest(head: Head, value: object) -> bytes:
 
 
 def json_digest(head: Head, body: Iterable[bytes]) -> bytes:
-    """By what a JSON body says. Of what is no JSON, or says something twice, the bytes count."""
+    """By what a JSON body says. Of what is no JSON, says something twice or more than a float holds, the bytes count."""
     whole = b"".join(body)
     try:
-        content = json.loads(whole, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
+        content = json.loads(
+            whole, object_pairs_hook=_distinct, parse_float=_exact, parse_constant=_refuse_constant
+        )
         return digest([head.method, head.place, head.query, head.chosen, content])
-    except (ValueError, RecursionError, DupeproofError):
+    except (ValueError, ArithmeticError, RecursionError, DupeproofError):
         return request_digest(head, (whole,))
 
 
@@ -75,6 +78,14 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a name stands twice")
     return found
+
+
+def _exact(text: str) -> float:
+    """Two amounts that differ only further behind are two amounts, to a handler that reads decimals."""
+    number = float(text)
+    if Decimal(text) != Decimal(repr(number)):
+        raise ValueError("more digits than a float has")
+    return number
 
 
 def _refuse_constant(name: str) -> object:

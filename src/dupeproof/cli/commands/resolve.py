@@ -13,6 +13,7 @@ from dupeproof.cli.target import AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_a
 from dupeproof.http.answers import Answer, AnswerCodec
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OURS = frozenset({"content-length", "transfer-encoding", "connection"})
 _TEXT = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
@@ -101,6 +102,8 @@ def _response(status: int | None, headers: list[str], body_file: Path | None) ->
             raise ConfigError(
                 f"--header is a name, a colon and a value, such as 'Location: /orders/7'; got {header!r}"
             )
+        if name.lower() in _OURS:
+            raise ConfigError(f"--header {name} is set by the server; leave it away")
         pairs.append((name.lower().encode(), text.strip().encode("latin-1")))
     return Answer(status, pairs, body)
 
