@@ -8,8 +8,9 @@ import shop
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
-from django.http import FileResponse, HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse
 from django.urls import path
+from shop_django import answer
 
 IS_ASYNC = os.environ.get("SHOP_ASYNC") == "1"
 DECORATED = os.environ.get("SHOP_FORM") == "decorator"
@@ -59,46 +60,9 @@ async def order_async(request):
     return made(name)
 
 
-async def _each(chunks):
-    for chunk in chunks:
-        yield chunk
-
-
-async def _trickle():
-    yield b"first"
-    await asyncio.sleep(1.5)
-    yield b"second"
-    await asyncio.sleep(0.5)
-    yield b"third"
-
-
 def _answer(request, kind):
     name, _ = shop.name_and_seconds(request.body)
-    shop.ran(name)
-    if kind in shop.CHUNKS:
-        chunks = shop.CHUNKS[kind]
-        return StreamingHttpResponse(
-            _each(chunks) if IS_ASYNC else iter(chunks), headers=shop.STREAM_HEADERS[kind]
-        )
-    if kind == "trickle":
-        return StreamingHttpResponse(_trickle() if IS_ASYNC else shop.trickle())
-    if kind == "large":
-        return HttpResponse(b"x" * shop.LARGE)
-    if kind == "broken":
-        raise RuntimeError("broken")
-    if kind == "file":
-        return HttpResponse(shop.FILE.read_bytes()) if IS_ASYNC else FileResponse(shop.FILE.open("rb"))
-    if kind == "late":
-        response = HttpResponse("done")
-        response._resource_closers.append(shop.late)
-        return response
-    status, headers, body = shop.plain(kind, name)
-    response = HttpResponse(body, status=status)
-    for header, value in headers:
-        response[header] = (
-            f"{response[header]}, {value}" if header == "X-Kept" and header in response else value
-        )
-    return response
+    return answer(kind, name, in_loop=IS_ASYNC)
 
 
 @guarded

@@ -1,6 +1,5 @@
 """The shop on Django REST framework, under WSGI and ASGI: its own authentication, functions, a viewset."""
 
-import asyncio
 import os
 import time
 
@@ -8,8 +7,9 @@ import shop
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
-from django.http import FileResponse, HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse
 from django.urls import path
+from shop_django import answer
 
 IS_ASGI = os.environ.get("SHOP_ASYNC") == "1"
 
@@ -61,50 +61,16 @@ class Orders(ViewSet):
         return Response(made, status=201, headers={"Location": f"/orders/{order['name']}"})
 
 
-async def _each(chunks):
-    for chunk in chunks:
-        yield chunk
-
-
-async def _trickle():
-    yield b"first"
-    await asyncio.sleep(1.5)
-    yield b"second"
-    await asyncio.sleep(0.5)
-    yield b"third"
-
-
 @api_view(["POST"])
 @authentication_classes([ByHeader])
 @idempotent
 def kind(request, kind):
     name = request.data["name"]
-    shop.ran(name)
-    if kind in shop.CHUNKS:
-        # What a view of DRF's kind is to have kept comes from a plain iterator, under ASGI too.
-        chunks = _each(shop.CHUNKS[kind]) if IS_ASGI and kind != "stream" else iter(shop.CHUNKS[kind])
-        return StreamingHttpResponse(chunks, headers=shop.STREAM_HEADERS[kind])
-    if kind == "trickle":
-        return StreamingHttpResponse(_trickle() if IS_ASGI else shop.trickle())
-    if kind == "large":
-        return HttpResponse(b"x" * shop.LARGE)
-    if kind == "broken":
-        raise RuntimeError("broken")
-    if kind == "file":
-        return HttpResponse(shop.FILE.read_bytes()) if IS_ASGI else FileResponse(shop.FILE.open("rb"))
-    if kind == "late":
-        response = HttpResponse("done")
-        response._resource_closers.append(shop.late)
-        return response
     if kind == "refused":
+        shop.ran(name)
         raise PermissionDenied
-    status, headers, body = shop.plain(kind, name)
-    response = HttpResponse(body, status=status)
-    for header, value in headers:
-        response[header] = (
-            f"{response[header]}, {value}" if header == "X-Kept" and header in response else value
-        )
-    return response
+    # What a view of DRF's kind is to have kept comes from a plain iterator, under ASGI too.
+    return answer(kind, name, in_loop=IS_ASGI, streams_in_loop=IS_ASGI and kind != "stream")
 
 
 def runs(request, name):

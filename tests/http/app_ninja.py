@@ -8,8 +8,9 @@ import shop
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
-from django.http import FileResponse, HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse
 from django.urls import path
+from shop_django import answer
 
 IS_ASYNC = os.environ.get("SHOP_ASYNC") == "1"
 
@@ -67,47 +68,11 @@ def began(order):
     return order.seconds if slow else 0
 
 
-async def _each(chunks):
-    for chunk in chunks:
-        yield chunk
-
-
-async def _trickle():
-    yield b"first"
-    await asyncio.sleep(1.5)
-    yield b"second"
-    await asyncio.sleep(0.5)
-    yield b"third"
-
-
-def answer(kind, name):
-    shop.ran(name)
-    if kind in shop.CHUNKS:
-        chunks = shop.CHUNKS[kind]
-        return StreamingHttpResponse(
-            _each(chunks) if IS_ASYNC else iter(chunks), headers=shop.STREAM_HEADERS[kind]
-        )
-    if kind == "trickle":
-        return StreamingHttpResponse(_trickle() if IS_ASYNC else shop.trickle())
-    if kind == "large":
-        return HttpResponse(b"x" * shop.LARGE)
-    if kind == "broken":
-        raise RuntimeError("broken")
-    if kind == "file":
-        return HttpResponse(shop.FILE.read_bytes()) if IS_ASYNC else FileResponse(shop.FILE.open("rb"))
-    if kind == "late":
-        response = HttpResponse("done")
-        response._resource_closers.append(shop.late)
-        return response
+def answered(kind, name):
     if kind == "refused":
+        shop.ran(name)
         raise HttpError(403, "refused")
-    status, headers, body = shop.plain(kind, name)
-    response = HttpResponse(body, status=status)
-    for header, value in headers:
-        response[header] = (
-            f"{response[header]}, {value}" if header == "X-Kept" and header in response else value
-        )
-    return response
+    return answer(kind, name, in_loop=IS_ASYNC)
 
 
 if IS_ASYNC:
@@ -121,7 +86,7 @@ if IS_ASYNC:
     @router.post("/{kind}")
     @idempotent
     async def kind(request, kind: str, order: Order):
-        return answer(kind, order.name)
+        return answered(kind, order.name)
 
 else:
 
@@ -134,7 +99,7 @@ else:
     @router.post("/{kind}")
     @idempotent
     def kind(request, kind: str, order: Order):
-        return answer(kind, order.name)
+        return answered(kind, order.name)
 
 
 def runs(request, name):
