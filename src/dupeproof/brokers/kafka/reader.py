@@ -24,6 +24,7 @@ from dupeproof.brokers.kafka.driver import (
     made,
     meaning,
 )
+from dupeproof.brokers.kafka.groups import sharing
 from dupeproof.brokers.kafka.producing import producing, send
 from dupeproof.core.tokens import new_token
 
@@ -41,14 +42,15 @@ class Reader:
         self._create = create
         self._take = take
         self._connection = {"bootstrap.servers": check_servers(servers), **config}
+        ours, self._eager = sharing(config)
         self._config = {
             "group.id": group,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
-            "partition.assignment.strategy": "cooperative-sticky",
             "error_cb": self._failed,
+            **ours,
             **self._connection,
         }
         self._consumer: Any = None
@@ -111,7 +113,10 @@ class Reader:
                 self._begun_to[each.partition] = None
             if starts.get(each.partition, -1) >= 0:
                 each.offset = starts[each.partition]
-        consumer.incremental_assign(partitions)
+        if self._eager:
+            consumer.assign(partitions)
+        else:
+            consumer.incremental_assign(partitions)
         if self._paused:
             consumer.pause(partitions)
 
@@ -135,7 +140,10 @@ class Reader:
             self._ends.pop(each.partition, None)
         # If they come back, they are read anew from where the others got to.
         self._arrived = deque(each for each in self._arrived if each.partition() in self._owned)
-        consumer.incremental_unassign(partitions)
+        if self._eager:
+            consumer.unassign()
+        else:
+            consumer.incremental_unassign(partitions)
 
     def holds(self, delivery: Delivery) -> bool:
         partition, _, owner = delivery.receipt
