@@ -2,7 +2,7 @@
 
 import pytest
 from brokers_places import KafkaPlace, message, new_queue
-from confluent_kafka import Consumer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from dupeproof.brokers.errors import NotPublished
@@ -27,7 +27,7 @@ def ids_in(place, topic: str, count: int) -> list[str]:
     reader = Consumer(
         {"bootstrap.servers": place.url, "group.id": new_queue(), "auto.offset.reset": "earliest"}
     )
-    reader.subscribe([topic])
+    reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     found: list[str] = []
     for _ in range(100):
         found += [dict(each.headers())["message-id"].decode() for each in reader.consume(100, 0.2)]
