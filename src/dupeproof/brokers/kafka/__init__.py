@@ -6,14 +6,17 @@ consume("127.0.0.1:9092", queue="orders", handler=handle, inbox=inbox)
 from typing import Any, Unpack
 
 from dupeproof.brokers.base import Handler
-from dupeproof.brokers.consuming import AnyConsumer, group_of, make_consumer
+from dupeproof.brokers.consuming import AnyConsumer, group_of
+from dupeproof.brokers.kafka._async.consumer import AsyncKafkaConsumer
 from dupeproof.brokers.kafka._async.publisher import AsyncKafkaPublisher
 from dupeproof.brokers.kafka._async.source import AsyncKafkaSource
+from dupeproof.brokers.kafka._sync.consumer import KafkaConsumer
 from dupeproof.brokers.kafka._sync.publisher import KafkaPublisher
 from dupeproof.brokers.kafka._sync.source import KafkaSource
 from dupeproof.brokers.kafka.driver import Config
 from dupeproof.brokers.kafka.transforming import Transformer, transform
-from dupeproof.brokers.options import ConsumeOptions, check_place
+from dupeproof.brokers.options import ConsumeOptions, check_guard, check_known, check_middleware, check_place
+from dupeproof.core.callables import is_async
 
 __all__ = ["AsyncKafkaPublisher", "KafkaPublisher", "Transformer", "consume", "consumer", "transform"]
 
@@ -33,23 +36,19 @@ def consumer(
     """A consumer to `run` and `stop`, of the topic `queue` on the brokers `url`, written `host:port,host:port`.
 
     With an inbox, how far it is in each partition is written in the transaction of the effect, and a consumer that lost a
-    partition cannot write any more. A message that fails holds up its partition until it succeeds or is put aside, into
-    the topic `<queue>.dead`. `config` are settings of librdkafka, which win over ours.
+    partition cannot write any more. A message that fails holds up its partition, and no other, until it succeeds or is put
+    aside, into the topic `<queue>.dead`. `config` are settings of librdkafka, which win over ours.
     """
     check_place(url, queue)
-    return make_consumer(
-        lambda: KafkaSource(
-            url, queue, group_of(group, inbox, once), create=create, config=config or {}, inbox=inbox
-        ),
-        lambda: AsyncKafkaSource(
-            url, queue, group_of(group, inbox, once), create=create, config=config or {}, inbox=inbox
-        ),
-        handler,
-        group,
-        inbox,
-        once,
-        options,
-    )
+    check_known(options)
+    check_guard(handler, inbox, once)
+    options["middleware"] = check_middleware(handler, options.get("middleware", ()))
+    name = group_of(group, inbox, once)
+    if is_async(handler):
+        tasks = AsyncKafkaSource(url, queue, name, create=create, config=config or {}, inbox=inbox)
+        return AsyncKafkaConsumer(tasks, handler, group=name, inbox=inbox, once=once, **options)
+    threads = KafkaSource(url, queue, name, create=create, config=config or {}, inbox=inbox)
+    return KafkaConsumer(threads, handler, group=name, inbox=inbox, once=once, **options)
 
 
 def consume(url: str, queue: str, handler: Handler, **options: Any) -> Any:

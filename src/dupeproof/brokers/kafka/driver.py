@@ -35,6 +35,7 @@ __all__ = [
     "made",
     "meaning",
     "refusal",
+    "too_large",
 ]
 Config = Mapping[str, Any]
 """Settings of librdkafka, which win over ours: `{"security.protocol": "SASL_SSL", …}`."""
@@ -105,6 +106,11 @@ def refusal(error: Any, topic: str) -> NotPublished | None:
             f"this user may not write to the topic {topic!r}; give it the right", reason="refused"
         )
     return None
+
+
+def too_large(answer: Any) -> bool:
+    """Whether the broker refused a batch for its size. It does not say whether one message alone would be as large."""
+    return isinstance(answer, kafka.KafkaError) and answer.code() == kafka.KafkaError.MSG_SIZE_TOO_LARGE
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
 from dupeproof.brokers.kafka.driver import (
     LARGEST,
     Config,
@@ -13,6 +13,7 @@ from dupeproof.brokers.kafka.driver import (
     made,
     meaning,
     refusal,
+    too_large,
 )
 from dupeproof.brokers.kafka.wire import Record
 from dupeproof.brokers.waves import Result
@@ -38,7 +39,23 @@ def producing(config: Config, seconds: float, **more: Any) -> Any:
 
 
 def send(producer: Any, records: Sequence[tuple[str, Record]], seconds: float) -> list[Result]:
-    """For each None, or what is wrong with it. Raises when the broker is."""
+    """For each None, or what is wrong with it. Raises when the broker is.
+
+    A topic's limit is one of batches, and the library makes them: what was refused as too large beside others is sent
+    again in halves, at last alone, before it is blamed.
+    """
+    answers = _answers(producer, records, seconds)
+    large = [place for place, answer in enumerate(answers) if too_large(answer)]
+    if len(records) > 1:
+        middle = (len(large) + 1) // 2
+        for half in filter(None, (large[:middle], large[middle:])):
+            again = send(producer, [records[place] for place in half], seconds)
+            for place, result in zip(half, again, strict=True):
+                answers[place] = result
+    return [_result(answer, topic) for answer, (topic, _) in zip(answers, records, strict=True)]
+
+
+def _answers(producer: Any, records: Sequence[tuple[str, Record]], seconds: float) -> list[Any]:
     answers: list[Any] = [_UNANSWERED] * len(records)
 
     def told(place: int) -> Any:
@@ -56,7 +73,7 @@ def send(producer: Any, records: Sequence[tuple[str, Record]], seconds: float) -
         flush(producer, seconds + 1)
     except kafka.KafkaException as exc:
         raise meaning(exc.args[0]) from exc
-    return [_result(answer, topic) for answer, (topic, _) in zip(answers, records, strict=True)]
+    return answers
 
 
 def produce(producer: Any, topic: str, record: Record, told: Any, seconds: float) -> None:
@@ -77,8 +94,8 @@ def flush(producer: Any, seconds: float) -> None:
 
 
 def _result(answer: Any, topic: str) -> Result:
-    if answer is None:
-        return None
+    if answer is None or isinstance(answer, NotPublished):
+        return answer
     if isinstance(answer, BrokerUnavailable):
         raise answer
     found = refusal(answer, topic)

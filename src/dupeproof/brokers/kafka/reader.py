@@ -3,11 +3,11 @@
 What it calls belongs to one thread. `take` is called, from inside a poll, when partitions are assigned.
 """
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dupeproof.brokers.base import Ack, Dead, Delivery, Settled
+from dupeproof.brokers.base import Ack, Dead, Delivery, Retry, Settled
 from dupeproof.brokers.errors import BrokerUnavailable
 from dupeproof.brokers.faults import not_now
 from dupeproof.brokers.kafka import wire
@@ -24,6 +24,7 @@ from dupeproof.brokers.kafka.driver import (
     made,
     meaning,
 )
+from dupeproof.brokers.kafka.groups import sharing
 from dupeproof.brokers.kafka.producing import producing, send
 from dupeproof.core.tokens import new_token
 
@@ -41,19 +42,25 @@ class Reader:
         self._create = create
         self._take = take
         self._connection = {"bootstrap.servers": check_servers(servers), **config}
+        ours, self._eager = sharing(config)
         self._config = {
             "group.id": group,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
-            "partition.assignment.strategy": "cooperative-sticky",
             "error_cb": self._failed,
+            **ours,
             **self._connection,
         }
         self._consumer: Any = None
         self._producer: Any = None
-        self._arrived: deque[Any] = deque()
+        self._arrived: defaultdict[int, deque[Any]] = defaultdict(deque)
+        """By partition: what came and nobody wanted yet."""
+        self._out: defaultdict[int, deque[int]] = defaultdict(deque)
+        """By partition: offsets that were handed over and are not settled, in their order."""
+        self._stuck: set[int] = set()
+        """Partitions of which all that may be in work is, while others could go on. They are paused."""
         self._owned: dict[int, str] = {}
         self._begun_to: dict[int, int | None] = {}
         """Partitions that somebody had before us, and below which offset it may have begun messages; None before the first."""
@@ -64,8 +71,9 @@ class Reader:
         self._untaken: Exception | None = None
 
     def open(self, most: int) -> None:
-        """`most` of a partition are worked on at a time: that many may have been begun by who had it before."""
+        """`most` of a partition are in work at a time: that many may have been begun by who had it before."""
         self._in_work = most
+        self._paused = False
         self._fault = self._untaken = None
         if self._create:
             create_topic(self._connection, self.topic)
@@ -104,14 +112,17 @@ class Reader:
             self._untaken = exc
             return
         for each in partitions:
+            self._forget(each.partition)
             self._owned[each.partition] = owner
-            self._ends.pop(each.partition, None)
             self._begun_to.pop(each.partition, None)
             if starts.get(each.partition, NEW) != NEW:
                 self._begun_to[each.partition] = None
             if starts.get(each.partition, -1) >= 0:
                 each.offset = starts[each.partition]
-        consumer.incremental_assign(partitions)
+        if self._eager:
+            consumer.assign(partitions)
+        else:
+            consumer.incremental_assign(partitions)
         if self._paused:
             consumer.pause(partitions)
 
@@ -130,12 +141,23 @@ class Reader:
         self._give_up(consumer, partitions)
 
     def _give_up(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        paused = [each for each in partitions if self._paused or each.partition in self._stuck]
+        if paused:
+            consumer.resume(paused)  # not to be found paused, should they come back
         for each in partitions:
-            self._owned.pop(each.partition, None)
-            self._ends.pop(each.partition, None)
-        # If they come back, they are read anew from where the others got to.
-        self._arrived = deque(each for each in self._arrived if each.partition() in self._owned)
-        consumer.incremental_unassign(partitions)
+            self._forget(each.partition)
+        if self._eager:
+            consumer.unassign()
+        else:
+            consumer.incremental_unassign(partitions)
+
+    def _forget(self, partition: int) -> None:
+        """If it comes back, it is read anew from where the others got to."""
+        self._owned.pop(partition, None)
+        self._ends.pop(partition, None)
+        self._arrived.pop(partition, None)
+        self._out.pop(partition, None)
+        self._stuck.discard(partition)
 
     def holds(self, delivery: Delivery) -> bool:
         partition, _, owner = delivery.receipt
@@ -154,12 +176,50 @@ class Reader:
             raise BrokerUnavailable(
                 f"the database, which knows how far we are in {self.topic}, is down"
             ) from self._untaken
-        taken = [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
+        taken = self._taken(most)
+        if len(taken) < most:
+            self._pause_stuck()
         return [
             wire.received(message, self._owned[message.partition()], redelivered=self._may_be_begun(message))
             for message in taken
-            if message.partition() in self._owned
         ]
+
+    def _deliverable(self, partition: int) -> int:
+        """How many of a partition may be handed over now."""
+        return max(0, min(len(self._arrived[partition]), self._in_work - len(self._out[partition])))
+
+    def _taken(self, most: int) -> list[Any]:
+        """From each partition in turn, in its order."""
+        taken: list[Any] = []
+        for partition in [*self._arrived]:
+            some = min(most - len(taken), self._deliverable(partition))
+            if some == 0:
+                continue
+            waiting = self._arrived.pop(partition)
+            for _ in range(some):
+                message = waiting.popleft()
+                self._out[partition].append(message.offset())
+                taken.append(message)
+            if waiting:
+                self._arrived[partition] = waiting  # as the last
+        return taken
+
+    def _pause_stuck(self) -> None:
+        """There is room, yet of these no more may be handed over: one that is not done holds them up."""
+        found = {partition for partition, waiting in self._arrived.items() if waiting} - self._stuck
+        if found:
+            LOGGER.info("Partitions %s of %s are paused: a message has to succeed first", found, self.topic)
+            self._stuck |= found
+            self._consumer.pause(self._places(found))
+
+    def _resume_unstuck(self) -> None:
+        found = {partition for partition in self._stuck if 2 * len(self._out[partition]) <= self._in_work}
+        self._stuck -= found
+        if found and not self._paused:
+            self._consumer.resume(self._places(found))
+
+    def _places(self, partitions: Iterable[int]) -> list[Any]:
+        return [kafka.TopicPartition(self.topic, partition) for partition in sorted(partitions)]
 
     def _may_be_begun(self, message: Any) -> bool:
         """Whether it is one of the first since the partition is ours, with which its former owner may have died."""
@@ -173,19 +233,24 @@ class Reader:
 
     def _fetch(self, most: int, seconds: float) -> None:
         """Always asks the library, which counts us as alive by that. What nobody wants yet is kept, up to a limit."""
-        wanted = most - len(self._arrived)
+        self._resume_unstuck()
+        wanted = most - sum(self._deliverable(partition) for partition in [*self._arrived])
+        others = self._owned.keys() - self._stuck
         if self._paused and wanted > 0:
-            self._consumer.resume(self._consumer.assignment())
+            self._consumer.resume(self._places(others))
             self._paused = False
-        elif not self._paused and len(self._arrived) >= _AHEAD:
-            self._consumer.pause(self._consumer.assignment())
-            self._paused = True
-        for message in self._consumer.consume(
-            max(1, wanted), seconds if wanted > 0 and not self._arrived else 0
+        elif (
+            not self._paused
+            and wanted <= 0
+            and sum(len(self._arrived[each]) for each in others & self._arrived.keys()) >= _AHEAD
         ):
+            self._consumer.pause(self._places(others))
+            self._paused = True
+        for message in self._consumer.consume(max(1, wanted), seconds if wanted == most > 0 else 0):
             error = message.error()
             if error is None:
-                self._arrived.append(message)
+                if message.partition() in self._owned:
+                    self._arrived[message.partition()].append(message)
             elif isinstance(meaning(error), BrokerUnavailable):
                 LOGGER.warning("Kafka: %s", error.str())
             else:
@@ -196,9 +261,13 @@ class Reader:
         for each, verdict in settled:
             if isinstance(verdict, Dead):
                 self._bury(each, verdict.reason)
+            partition, offset, _ = each.receipt
             if isinstance(verdict, Ack | Dead):
-                partition, offset, _ = each.receipt
                 self._ends[partition] = offset + 1
+            if not isinstance(verdict, Retry):
+                out = self._out[partition]
+                while out and out[0] <= offset:
+                    out.popleft()
         self._commit(set(self._ends), wait=False)
 
     def _bury(self, each: Delivery, reason: str) -> None:
@@ -229,8 +298,9 @@ class Reader:
 
     def close(self) -> None:
         consumer, self._consumer = self._consumer, None
-        self._arrived.clear()
-        self._owned.clear()
+        for partition in [*self._owned]:
+            self._forget(partition)
+        self._paused = False
         self._producer = None
         if consumer is not None:
             consumer.close()

@@ -30,6 +30,7 @@ from dupeproof.brokers.kafka.driver import (
     meaning,
     refusal,
 )
+from dupeproof.brokers.kafka.groups import sharing
 from dupeproof.brokers.kafka.producing import flush, produce, producing
 from dupeproof.brokers.options import Plan, make_plan
 from dupeproof.core.durations import Duration, milliseconds
@@ -87,6 +88,7 @@ class Transformer:
         self._named = transactional_id is not None
         self._id = transactional_id or f"{check_namespace(group)}.{topic}.{new_token().hex()}"
         self._connection = {"bootstrap.servers": check_servers(servers), **(config or {})}
+        sharing(config or {})  # what cannot be is told now
         self._reading = {
             "group.id": check_namespace(group),
             "enable.auto.commit": False,
