@@ -6,6 +6,10 @@ from dupeproof.stores.urls import redact
 
 NEEDS = 'amqp:// needs {driver}, which is not installed; run: pip install "dupeproof[rabbitmq]"'
 BLOCKED = "the broker takes no messages now, because its memory or disk is nearly full; see its alarms"
+WAITING = (
+    "RabbitMQ does not confirm retries and dead letters of %s now; see its alarms. %d wait and are acknowledged when it has "
+    "them, the other messages are worked on"
+)
 
 
 def check_url(url: str) -> str:
@@ -31,6 +35,10 @@ def refused(topic: str) -> NotPublished:
         "broker failed; its log tells",
         reason="refused",
     )
+
+
+def not_taken() -> NotPublished:
+    return NotPublished("the broker would not take a message back into a queue of ours", reason="refused")
 
 
 def unconfirmed(seconds: float) -> BrokerUnavailable:

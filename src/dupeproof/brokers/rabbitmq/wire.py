@@ -17,6 +17,8 @@ _SHORT = 255
 _LONGEST_DELAY = len(".retry-4000000000ms")
 _STEPS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
 PERSISTENT = 2
+PATIENCE = 1.0
+"""Seconds that a consumer waits for the broker to confirm copies, before it goes on with other messages."""
 
 
 class Sent:
