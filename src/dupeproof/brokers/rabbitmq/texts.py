@@ -71,6 +71,14 @@ def cancelled(queue: str) -> BrokerUnavailable:
     return BrokerUnavailable(f"the queue {queue!r} was deleted or moved while it was consumed from")
 
 
+def is_stream(queue: str) -> ConfigError:
+    return ConfigError(
+        f"{queue!r} is a stream, which dupeproof cannot consume from: the broker does not keep how far a consumer of a stream "
+        "is, so what was published before it came, or while it was away, would never be worked on; bind a quorum queue to "
+        "the same exchange and consume from that"
+    )
+
+
 def channel_closed(code: int, text: str) -> DupeproofError:
     """The broker closes a channel to say no."""
     if code == 404:

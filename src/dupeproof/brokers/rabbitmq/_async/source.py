@@ -41,6 +41,7 @@ class AsyncRabbitSource:
         self._arrived: deque[Delivery] = deque()
         self._unsettled: set[int] = set()
         self._there: set[str] = set()
+        self._is_checked = False
         self._news = asyncio.Event()
         self._fault: BaseException | None = None
         self._subscription: str | None = None
@@ -61,6 +62,7 @@ class AsyncRabbitSource:
             if self._create:
                 await self._ensure(self.name)
             self._queue = await channel.declare_queue(self.name, passive=True)
+            await self._check()
 
             async def arrive(message: Any) -> None:
                 self._unsettled.add(message.delivery_tag)
@@ -159,6 +161,28 @@ class AsyncRabbitSource:
         else:
             await asking.close()
         self._there.add(queue)
+
+    async def _check(self) -> None:
+        """Refuse a stream. The broker tells of what kind a queue is only when it refuses another declaration of it.
+
+        A user who may not declare it is told nothing. Once is enough: each refusal is an error in the broker's log.
+        """
+        arguments: dict[str, Any] = {}
+        while not self._is_checked:
+            asking = await self._connection.channel()
+            try:
+                await asking.declare_queue(self.name, durable=True, arguments=arguments)
+            except theirs.AMQPChannelError as exc:
+                argument, value = wire.different(str(exc))
+                if wire.is_streams(argument, value):
+                    raise texts.is_stream(self.name) from exc
+                # Streams and others have a length, and it is compared before the kind.
+                self._is_checked = argument != wire.LENGTH or bool(arguments) or not value.isdigit()
+                if not self._is_checked:
+                    arguments = {wire.LENGTH: int(value)}
+            else:
+                await asking.close()
+                self._is_checked = True
 
     async def _ack_copied(self, seconds: float) -> None:
         """Acknowledge the originals of what the broker has in another queue; never before.

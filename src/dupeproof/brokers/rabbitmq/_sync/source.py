@@ -35,6 +35,7 @@ class RabbitSource:
         self._arrived: deque[Delivery] = deque()
         self._unsettled: set[int] = set()
         self._there: set[str] = set()
+        self._is_checked = False
         self._cancelled = False
         self._subscription: str | None = None
 
@@ -50,6 +51,7 @@ class RabbitSource:
             if self._create:
                 self._ensure(self.name)
             self._channel.queue_declare(self.name, passive=True)
+            self._check()
             self._channel.basic_qos(prefetch_count=min(65_535, self._prefetch or most))
             self._channel.add_on_cancel_callback(self._cancel)
             self._subscription = self._channel.basic_consume(self.name, self._arrive)
@@ -126,6 +128,28 @@ class RabbitSource:
         else:
             asking.close()
         self._there.add(queue)
+
+    def _check(self) -> None:
+        """Refuse a stream. The broker tells of what kind a queue is only when it refuses another declaration of it.
+
+        A user who may not declare it is told nothing. Once is enough: each refusal is an error in the broker's log.
+        """
+        arguments: dict[str, Any] = {}
+        while not self._is_checked:
+            asking = self._connection.channel()
+            try:
+                asking.queue_declare(self.name, durable=True, arguments=arguments)
+            except pika.exceptions.ChannelClosedByBroker as exc:
+                argument, value = wire.different(exc.reply_text)
+                if wire.is_streams(argument, value):
+                    raise texts.is_stream(self.name) from exc
+                # Streams and others have a length, and it is compared before the kind.
+                self._is_checked = argument != wire.LENGTH or bool(arguments) or not value.isdigit()
+                if not self._is_checked:
+                    arguments = {wire.LENGTH: int(value)}
+            else:
+                asking.close()
+                self._is_checked = True
 
     def _ack_copied(self, seconds: float) -> None:
         """Acknowledge the originals of what the broker has in another queue; never before.
