@@ -13,27 +13,38 @@ from dupeproof.outbox.messages import Message
 
 ID, KEY, TYPE = "Nats-Msg-Id", "dupeproof-key", "dupeproof-type"
 ORIGINAL = "dupeproof-id"
-"""The id of a message that was put aside: what NATS calls its id is another one then, or it would take it for a duplicate."""
+"""The id of a message. What NATS calls its id is another one, or it would take for a duplicate what is none."""
+_IDS = (ID.lower(), ORIGINAL)
 _NAME = re.compile(r"[!-9;-~]+")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def published(message: Message) -> dict[str, str]:
-    return _headers(message.id, message.key, message.type, message.headers)
+    """A stream compares ids over all of its subjects, and confirms what it drops: an event for two of them needs two ids.
+
+    A subject has no white space, so no two pairs of subject and id look the same.
+    """
+    ident = f"{message.topic} {message.id}"
+    return _headers(ident, message.id, message.key, message.type, message.headers)
 
 
 def put_aside(each: Delivery, reason: str, subject: str) -> dict[str, str]:
     headers = dead_headers(each, " ".join(reason.split()), subject)
     metadata = each.receipt[1].metadata
-    if each.sender_id is not None:
-        headers[ORIGINAL] = each.sender_id
     ident = f"dead-{metadata.stream}-{metadata.sequence.stream}"
-    return _headers(ident, each.message.key, "", headers)
+    return _headers(ident, each.sender_id, each.message.key, "", headers)
 
 
-def _headers(ident: str | None, key: str | None, kind: str, others: Mapping[str, str]) -> dict[str, str]:
-    """The driver would quietly change what cannot be in a header, and two ids could become one: refused here."""
-    ours = {name: value for name, value in {ID: ident, KEY: key, TYPE: kind}.items() if value}
+def _headers(
+    ident: str, original: str | None, key: str | None, kind: str, others: Mapping[str, str]
+) -> dict[str, str]:
+    """The driver would quietly change what cannot be in a header, and two ids could become one: refused here.
+
+    Of the message's own headers none may pass for ours: ids are found in whatever case their header has.
+    """
+    named = {ID: ident, ORIGINAL: original, KEY: key, TYPE: kind}
+    ours = {name: value for name, value in named.items() if value}
+    others = {name: value for name, value in others.items() if name.lower() not in _IDS}
     for name, value in {**others, **ours}.items():
         if not _NAME.fullmatch(name) or value != value.strip() or "\n" in value or "\r" in value:
             raise NotPublished(

@@ -6,6 +6,10 @@ from dupeproof.stores.urls import redact
 
 NEEDS = 'amqp:// needs {driver}, which is not installed; run: pip install "dupeproof[rabbitmq]"'
 BLOCKED = "the broker takes no messages now, because its memory or disk is nearly full; see its alarms"
+WAITING = (
+    "RabbitMQ does not confirm retries and dead letters of %s now; see its alarms. %d wait and are acknowledged when it has "
+    "them, the other messages are worked on"
+)
 
 
 def check_url(url: str) -> str:
@@ -31,6 +35,10 @@ def refused(topic: str) -> NotPublished:
         "broker failed; its log tells",
         reason="refused",
     )
+
+
+def not_taken() -> NotPublished:
+    return NotPublished("the broker would not take a message back into a queue of ours", reason="refused")
 
 
 def unconfirmed(seconds: float) -> BrokerUnavailable:
@@ -61,6 +69,14 @@ def gone(why: str) -> BrokerUnavailable:
 
 def cancelled(queue: str) -> BrokerUnavailable:
     return BrokerUnavailable(f"the queue {queue!r} was deleted or moved while it was consumed from")
+
+
+def is_stream(queue: str) -> ConfigError:
+    return ConfigError(
+        f"{queue!r} is a stream, which dupeproof cannot consume from: the broker does not keep how far a consumer of a stream "
+        "is, so what was published before it came, or while it was away, would never be worked on; bind a quorum queue to "
+        "the same exchange and consume from that"
+    )
 
 
 def channel_closed(code: int, text: str) -> DupeproofError:

@@ -1,5 +1,6 @@
 """How messages look on RabbitMQ, and the names of the queues beside a queue. Pure."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ _SHORT = 255
 _LONGEST_DELAY = len(".retry-4000000000ms")
 _STEPS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
 PERSISTENT = 2
+PATIENCE = 1.0
+"""Seconds that a consumer waits for the broker to confirm copies, before it goes on with other messages."""
 
 
 class Sent:
@@ -59,6 +62,21 @@ def check_names(queue: str, dead: str) -> None:
                 f"the name of the queue {name[:40]!r}… has {len(name.encode())} bytes, and can have {most}: RabbitMQ takes "
                 f"{_SHORT}, and retries wait in queues whose names are longer; choose a shorter one"
             )
+
+
+LENGTH = "x-max-length-bytes"
+_DIFFERENT = re.compile(r"inequivalent arg '([\w-]+)' .*current is (?:the value )?'([^']*)'", re.DOTALL)
+
+
+def different(text: str) -> tuple[str, str]:
+    """The argument of a queue that is not as in our declaration, and what it is; the broker names the first it finds."""
+    found = _DIFFERENT.search(text)
+    return (found[1], found[2]) if found else ("", "")
+
+
+def is_streams(argument: str, value: str) -> bool:
+    """Whether only a stream has it."""
+    return (argument, value) == ("x-queue-type", "stream") or argument.startswith(("x-max-age", "x-stream-"))
 
 
 def again(each: Delivery, attempt: int) -> Sent:

@@ -8,6 +8,7 @@ from typing import Any
 
 from dupeproof.brokers.base import RELEASE, Ack, Dead, Delivery, Features, Retry, Settled, dead_name
 from dupeproof.brokers.rabbitmq import texts, wire
+from dupeproof.brokers.rabbitmq._async.copies import AsyncCopies
 from dupeproof.brokers.rabbitmq._async.driver import (
     CONNECT_SECONDS,
     aio_pika,
@@ -16,10 +17,14 @@ from dupeproof.brokers.rabbitmq._async.driver import (
     theirs,
     translated,
 )
+from dupeproof.core.events import logger
 
 
 class AsyncRabbitSource:
-    """Acknowledges by hand; messages that are to come again wait in a queue of ours, and return from there."""
+    """Acknowledges by hand; messages that are to come again wait in a queue of ours, and return from there.
+
+    Publishes nothing by the connection it consumes from, so that the broker always reads what comes by it.
+    """
 
     features = Features(delays=True, counts=False)
 
@@ -31,10 +36,12 @@ class AsyncRabbitSource:
         wire.check_names(queue, self._dead)
         self._prefetch = prefetch
         self._connection: Any = None
+        self._copies = AsyncCopies(url)
         self._channel: Any = None
         self._arrived: deque[Delivery] = deque()
         self._unsettled: set[int] = set()
         self._there: set[str] = set()
+        self._is_checked = False
         self._news = asyncio.Event()
         self._fault: BaseException | None = None
         self._subscription: str | None = None
@@ -49,12 +56,13 @@ class AsyncRabbitSource:
             self._connection = await aio_pika.connect(self._url, timeout=CONNECT_SECONDS)
             self._connection.close_callbacks.add(self._closed)
             self._channel = channel = await self._connection.channel(on_return_raises=True)
-            self._side = await self._connection.channel(on_return_raises=True)
+            self._side = await self._connection.channel()
             channel.close_callbacks.add(self._closed)
             await channel.set_qos(prefetch_count=min(65_535, self._prefetch or most))
             if self._create:
                 await self._ensure(self.name)
             self._queue = await channel.declare_queue(self.name, passive=True)
+            await self._check()
 
             async def arrive(message: Any) -> None:
                 self._unsettled.add(message.delivery_tag)
@@ -88,6 +96,8 @@ class AsyncRabbitSource:
             self._fault = texts.cancelled(self.name)
 
     async def poll(self, most: int, seconds: float) -> list[Delivery]:
+        with translated(self._url):
+            await self._ack_copied(0.0)
         self._look()
         if self._fault is None and seconds > 0 and not self._arrived:
             self._news.clear()
@@ -104,18 +114,20 @@ class AsyncRabbitSource:
 
     async def settle(self, settled: Sequence[Settled]) -> None:
         with translated(self._url):
+            is_idle = not self._copies.pending
             await self._ack([each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)])
             await self._hand_back([each for each, verdict in settled if verdict is RELEASE])
             for each, verdict in settled:
                 if isinstance(verdict, Retry) and verdict is not RELEASE:
                     name, arguments = wire.delay_queue(self.name, verdict.seconds)
                     await self._side.declare_queue(name, durable=True, arguments=arguments)
-                    await self._publish(name, wire.again(each, each.message.attempt + verdict.counted))
-                    await self._ack([each.receipt[1]])
+                    copy = wire.again(each, each.message.attempt + verdict.counted)
+                    self._copies.add(name, copy, each.receipt[1])
                 elif isinstance(verdict, Dead):
                     await self._ensure(self._dead)
-                    await self._publish(self._dead, wire.put_aside(each, verdict.reason, self.name))
-                    await self._ack([each.receipt[1]])
+                    copy = wire.put_aside(each, verdict.reason, self.name)
+                    self._copies.add(self._dead, copy, each.receipt[1])
+            await self._ack_copied(wire.PATIENCE if is_idle else 0.0)
 
     async def _hand_back(self, untried: list[Delivery]) -> None:
         """At the end, with what was sent ahead; first unsubscribe, or it would come straight back.
@@ -132,8 +144,7 @@ class AsyncRabbitSource:
         for each in untried:
             _, message, returned = each.receipt
             if returned:
-                await self._publish(self.name, wire.again(each, each.message.attempt - returned))
-                await self._ack([message])
+                self._copies.add(self.name, wire.again(each, each.message.attempt - returned), message)
             else:
                 self._unsettled.discard(message.delivery_tag)
                 await message.nack(requeue=True)
@@ -151,15 +162,36 @@ class AsyncRabbitSource:
             await asking.close()
         self._there.add(queue)
 
-    async def _publish(self, queue: str, sent: wire.Sent) -> None:
-        """Returns when the broker has it; only then is the original acknowledged."""
-        message = aio_pika.Message(
-            sent.body,
-            message_id=sent.message_id,
-            headers=sent.headers,
-            delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
-        )
-        await self._side.default_exchange.publish(message, queue, mandatory=True)
+    async def _check(self) -> None:
+        """Refuse a stream. The broker tells of what kind a queue is only when it refuses another declaration of it.
+
+        A user who may not declare it is told nothing. Once is enough: each refusal is an error in the broker's log.
+        """
+        arguments: dict[str, Any] = {}
+        while not self._is_checked:
+            asking = await self._connection.channel()
+            try:
+                await asking.declare_queue(self.name, durable=True, arguments=arguments)
+            except theirs.AMQPChannelError as exc:
+                argument, value = wire.different(str(exc))
+                if wire.is_streams(argument, value):
+                    raise texts.is_stream(self.name) from exc
+                # Streams and others have a length, and it is compared before the kind.
+                self._is_checked = argument != wire.LENGTH or bool(arguments) or not value.isdigit()
+                if not self._is_checked:
+                    arguments = {wire.LENGTH: int(value)}
+            else:
+                await asking.close()
+                self._is_checked = True
+
+    async def _ack_copied(self, seconds: float) -> None:
+        """Acknowledge the originals of what the broker has in another queue; never before.
+
+        Where it confirms nothing for so long, the others go on: copies that wait hold up only each other.
+        """
+        await self._ack(await self._copies.confirmed(seconds))
+        if seconds and self._copies.pending:
+            logger.warning(texts.WAITING, self.name, self._copies.pending)
 
     async def _ack(self, messages: list[Any]) -> None:
         """One frame for all, where nothing older is still in work."""
@@ -185,6 +217,7 @@ class AsyncRabbitSource:
         """The broker itself knows."""
 
     async def close(self) -> None:
+        await self._copies.close()
         connection, self._connection = self._connection, None
         if connection is not None and not connection.is_closed:
             try:

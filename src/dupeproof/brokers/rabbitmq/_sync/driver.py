@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.rabbitmq import texts
 from dupeproof.brokers.rabbitmq.texts import check_url
 from dupeproof.errors import ConfigError
@@ -17,7 +16,7 @@ try:
 except ModuleNotFoundError as exc:
     raise ConfigError(texts.NEEDS.format(driver="pika")) from exc
 
-__all__ = ["CONNECT_SECONDS", "parameters", "pika", "translated"]
+__all__ = ["CONNECT_SECONDS", "copies_parameters", "parameters", "pika", "translated"]
 CONNECT_SECONDS = 10
 
 
@@ -39,6 +38,14 @@ def parameters(url: str) -> Any:
     return found
 
 
+def copies_parameters(url: str) -> Any:
+    """A broker with an alarm is waited for. To connect again would not end it, and would bring the originals again."""
+    found = parameters(url)
+    if "blocked_connection_timeout" not in url:
+        found.blocked_connection_timeout = None
+    return found
+
+
 @contextmanager
 def translated(url: str) -> Iterator[None]:
     theirs = pika.exceptions
@@ -52,10 +59,6 @@ def translated(url: str) -> Iterator[None]:
         raise texts.channel_closed(exc.reply_code, exc.reply_text) from exc
     except theirs.ConnectionBlockedTimeout as exc:
         raise texts.gone(texts.BLOCKED) from exc
-    except (theirs.UnroutableError, theirs.NackError) as exc:
-        raise NotPublished(
-            "the broker would not take a message back into a queue of ours", reason="refused"
-        ) from exc
     except theirs.ConnectionClosedByBroker as exc:
         if exc.reply_code in (403, 530):
             raise texts.no_access(url, exc.reply_text) from exc

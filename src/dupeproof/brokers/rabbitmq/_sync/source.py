@@ -7,13 +7,18 @@ from typing import Any
 
 from dupeproof.brokers.base import RELEASE, Ack, Dead, Delivery, Features, Retry, Settled, dead_name
 from dupeproof.brokers.rabbitmq import texts, wire
-from dupeproof.brokers.rabbitmq._sync.driver import parameters, pika, translated
+from dupeproof.brokers.rabbitmq._sync.copies import Copies
+from dupeproof.brokers.rabbitmq._sync.driver import copies_parameters, parameters, pika, translated
+from dupeproof.core.events import logger
 
 _NOT_FOUND = 404
 
 
 class RabbitSource:
-    """Acknowledges by hand; messages that are to come again wait in a queue of ours, and return from there."""
+    """Acknowledges by hand; messages that are to come again wait in a queue of ours, and return from there.
+
+    Publishes nothing by the connection it consumes from, so that the broker always reads what comes by it.
+    """
 
     features = Features(delays=True, counts=False)
 
@@ -25,10 +30,12 @@ class RabbitSource:
         wire.check_names(queue, self._dead)
         self._prefetch = prefetch
         self._parameters = parameters(url)
+        self._copies = Copies(copies_parameters(url))
         self._connection: Any = None
         self._arrived: deque[Delivery] = deque()
         self._unsettled: set[int] = set()
         self._there: set[str] = set()
+        self._is_checked = False
         self._cancelled = False
         self._subscription: str | None = None
 
@@ -37,7 +44,6 @@ class RabbitSource:
             self._connection = pika.BlockingConnection(self._parameters)
             self._channel = self._connection.channel()
             self._side = self._connection.channel()
-            self._side.confirm_delivery()
             self._arrived.clear()
             self._unsettled.clear()
             self._there.clear()
@@ -45,6 +51,7 @@ class RabbitSource:
             if self._create:
                 self._ensure(self.name)
             self._channel.queue_declare(self.name, passive=True)
+            self._check()
             self._channel.basic_qos(prefetch_count=min(65_535, self._prefetch or most))
             self._channel.add_on_cancel_callback(self._cancel)
             self._subscription = self._channel.basic_consume(self.name, self._arrive)
@@ -65,24 +72,27 @@ class RabbitSource:
             for channel in (self._channel, self._side):
                 if channel.is_closed:  # which pika tells nobody who does not use it
                     raise channel._closing_reason  # noqa: SLF001 - and keeps to itself why
+            self._ack_copied(0.0)
         if self._cancelled:
             raise texts.cancelled(self.name)
         return [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
 
     def settle(self, settled: Sequence[Settled]) -> None:
         with translated(self._url):
+            is_idle = not self._copies.pending
             self._ack([each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)])
             self._hand_back([each for each, verdict in settled if verdict is RELEASE])
             for each, verdict in settled:
                 if isinstance(verdict, Retry) and verdict is not RELEASE:
                     name, arguments = wire.delay_queue(self.name, verdict.seconds)
                     self._side.queue_declare(name, durable=True, arguments=arguments)
-                    self._publish(name, wire.again(each, each.message.attempt + verdict.counted))
-                    self._ack([each.receipt[1]])
+                    copy = wire.again(each, each.message.attempt + verdict.counted)
+                    self._copies.add(name, copy, each.receipt[1])
                 elif isinstance(verdict, Dead):
                     self._ensure(self._dead)
-                    self._publish(self._dead, wire.put_aside(each, verdict.reason, self.name))
-                    self._ack([each.receipt[1]])
+                    copy = wire.put_aside(each, verdict.reason, self.name)
+                    self._copies.add(self._dead, copy, each.receipt[1])
+            self._ack_copied(wire.PATIENCE if is_idle else 0.0)
 
     def _hand_back(self, untried: list[Delivery]) -> None:
         """At the end, with what was sent ahead; first unsubscribe, or it would come straight back.
@@ -99,8 +109,7 @@ class RabbitSource:
         for each in untried:
             _, tag, returned = each.receipt
             if returned:
-                self._publish(self.name, wire.again(each, each.message.attempt - returned))
-                self._ack([tag])
+                self._copies.add(self.name, wire.again(each, each.message.attempt - returned), tag)
             else:
                 self._unsettled.discard(tag)
                 self._channel.basic_nack(tag, requeue=True)
@@ -120,12 +129,36 @@ class RabbitSource:
             asking.close()
         self._there.add(queue)
 
-    def _publish(self, queue: str, sent: wire.Sent) -> None:
-        """Returns when the broker has it; only then is the original acknowledged."""
-        properties = pika.BasicProperties(
-            message_id=sent.message_id, headers=sent.headers, delivery_mode=wire.PERSISTENT
-        )
-        self._side.basic_publish("", queue, sent.body, properties, mandatory=True)
+    def _check(self) -> None:
+        """Refuse a stream. The broker tells of what kind a queue is only when it refuses another declaration of it.
+
+        A user who may not declare it is told nothing. Once is enough: each refusal is an error in the broker's log.
+        """
+        arguments: dict[str, Any] = {}
+        while not self._is_checked:
+            asking = self._connection.channel()
+            try:
+                asking.queue_declare(self.name, durable=True, arguments=arguments)
+            except pika.exceptions.ChannelClosedByBroker as exc:
+                argument, value = wire.different(exc.reply_text)
+                if wire.is_streams(argument, value):
+                    raise texts.is_stream(self.name) from exc
+                # Streams and others have a length, and it is compared before the kind.
+                self._is_checked = argument != wire.LENGTH or bool(arguments) or not value.isdigit()
+                if not self._is_checked:
+                    arguments = {wire.LENGTH: int(value)}
+            else:
+                asking.close()
+                self._is_checked = True
+
+    def _ack_copied(self, seconds: float) -> None:
+        """Acknowledge the originals of what the broker has in another queue; never before.
+
+        Where it confirms nothing for so long, the others go on: copies that wait hold up only each other.
+        """
+        self._ack(self._copies.confirmed(seconds))
+        if seconds and self._copies.pending:
+            logger.warning(texts.WAITING, self.name, self._copies.pending)
 
     def _ack(self, tags: list[int]) -> None:
         """One frame for all, where nothing older is still in work."""
@@ -148,6 +181,7 @@ class RabbitSource:
         """The broker itself knows."""
 
     def close(self) -> None:
+        self._copies.close()
         connection, self._connection = self._connection, None
         if connection is not None and connection.is_open:
             try:
