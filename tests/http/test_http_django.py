@@ -325,3 +325,27 @@ async def test_an_async_function_in_a_lambda_is_waited_for_before_a_replay():
 
     first, again = [await view(AsyncRequestFactory().post("/", headers=KEY)) for _ in range(2)]
     assert (first.content, again.status_code) == (b"done", 403)
+
+
+async def test_a_client_that_goes_while_its_key_is_asked_for_leaves_a_run_behind():
+    """And not a claim that nobody works on."""
+    asked, goes_on, ran = asyncio.Event(), asyncio.Event(), []
+
+    async def scope(request):
+        asked.set()
+        await goes_on.wait()
+        return "someone"
+
+    @Idempotent(store="memory://", scope=scope)
+    async def view(request):
+        ran.append(1)
+        return HttpResponse("done")
+
+    leaving = asyncio.ensure_future(view(AsyncRequestFactory().post("/", headers=KEY)))
+    await asked.wait()
+    leaving.cancel()
+    goes_on.set()
+    await asyncio.wait([leaving], timeout=5)
+    again = await view(AsyncRequestFactory().post("/", headers=KEY))
+    assert (again.content, again["Idempotent-Replayed"]) == (b"done", "true")
+    assert ran == [1]

@@ -205,11 +205,11 @@ class Idempotent:
         @wraps(view)
         async def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             _check_request(request)
-            has_key = False
+            unguarded = False
 
             async def respond() -> Any:
-                nonlocal has_key
-                has_key = current.get() is not None
+                nonlocal unguarded
+                unguarded = current.get() is None
                 try:
                     response = await view(request, *args, **kwargs)
                 except _ANSWERS as exc:
@@ -223,7 +223,7 @@ class Idempotent:
             if self._detached is None:
                 return await work
             # One without a key is cancelled as ever: a view may wait for something that never comes.
-            return await self._detached.run(work, until=lambda: not has_key)
+            return await self._detached.run(work, until=lambda: unguarded)
 
         return guarded_view
 
