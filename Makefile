@@ -5,6 +5,8 @@ PYTHON ?= python3
 ARGS ?=
 JOBS ?= 3
 VERSIONS ?= 3.12 3.13
+# Servers and tools that are missing are installed from the distribution's packages.
+export INSTALL_SERVERS ?= yes
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,7 +21,7 @@ BENCH := $(VENV)/.bench-$(FOUND)
 DOCS := $(VENV)/.docs-$(FOUND)
 AUDIT := $(VENV)/.audit-$(FOUND)
 
-.PHONY: help demo test test-fast battery storm relay-horizon torture figures weigh overhead metrics compare lint types bench docs audit versions first-starts fresh fresh-quick constraints clean
+.PHONY: help demo test test-fast battery storm relay-horizon torture sabotage kafka-scenario broker-figures figures weigh overhead metrics compare lint types bench docs audit versions first-starts fresh fresh-quick constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -30,7 +32,10 @@ help:
 	@echo "make storm        20,000 messages through four relays that are killed again and again"
 	@echo "make relay-horizon  a relay while one transaction stays open for six minutes; ARGS='--database mariadb --held producer'"
 	@echo "make torture      100,000 messages through RabbitMQ and Kafka, 20,000 through Redis and NATS, with 100 kills each"
+	@echo "make sabotage     eight faults put into the library, and whether the torture catches each; five minutes"
+	@echo "make kafka-scenario  100,000 messages copied and consumed on three Kafka brokers, with kills and bounced brokers; twenty minutes"
 	@echo "make figures      what marking costs, also while a million expired marks are purged; three minutes"
+	@echo "make broker-figures  what the inbox costs consumers on each broker, with 0 and 1 % failing; ten minutes"
 	@echo "make weigh        what a million ids take on Redis and PostgreSQL, beside what is planned; twenty minutes"
 	@echo "make overhead     what the HTTP middleware costs, beside the bare app and another library"
 	@echo "make metrics      what counting costs a guarded call in memory, where nothing hides it"
@@ -80,6 +85,15 @@ relay-horizon: $(DEV)
 torture: $(DEV)
 	@for broker in rabbitmq kafka; do $(BIN)/dupeproof torture --broker $$broker --messages 100000 --kills 100 --out out/$$broker $(ARGS) || exit 1; done
 	@for broker in redis nats; do $(BIN)/dupeproof torture --broker $$broker --messages 20000 --kills 100 --out out/$$broker $(ARGS) || exit 1; done
+
+broker-figures: $(DEV)
+	@BROKER_MESSAGES=3000 BROKER_ROUNDS=7 $(BIN)/python -m pytest tests/brokers/test_broker_figures.py -q -s -p no:randomly $(ARGS)
+
+sabotage: $(DEV)
+	@$(BIN)/python -m pytest tests/torture/test_torture_sabotage.py tests/torture/torture_sabotages.py -q -rA --durations=0 -n 3 $(ARGS)
+
+kafka-scenario: $(DEV)
+	@$(BIN)/python tests/brokers/brokers_kafka_scenario.py $(ARGS)
 
 figures: $(DEV)
 	@INBOX_EXPIRED=1000000 INBOX_SECONDS=3 INBOX_MARKED=1000 INBOX_ROUNDS=7 \
@@ -134,7 +148,7 @@ constraints: $(BASE)
 
 clean:
 	@rm -rf $(VENV) .venv-3.* build dist out site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	@find src tests tools -name __pycache__ -prune -exec rm -rf {} +
+	@find src lab tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 $(BASE): constraints.txt
 	@test -n "$(FOUND)" || { echo "There is no '$(PYTHON)' here. Choose one: make PYTHON=/path/to/python3" >&2; exit 1; }
@@ -146,24 +160,24 @@ $(BASE): constraints.txt
 	@$(PIP) --upgrade --constraint constraints.txt pip
 	@touch $@
 
-$(DEV): $(BASE) pyproject.toml constraints.txt
+$(DEV): $(BASE) pyproject.toml lab/pyproject.toml constraints.txt
 	@echo "Installing dupeproof and its development tools into $(VENV)"
-	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable . --group dev
+	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable . --editable lab --group dev
 	@touch $@
 
-$(DEMO): $(BASE) pyproject.toml constraints.txt
+$(DEMO): $(BASE) pyproject.toml lab/pyproject.toml constraints.txt
 	@echo "Installing dupeproof into $(VENV)"
-	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable '.[bench]'
+	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable '.[cli]' --editable lab
 	@touch $@
 
-$(BENCH): $(BASE) pyproject.toml constraints.txt
+$(BENCH): $(BASE) pyproject.toml lab/pyproject.toml constraints.txt
 	@echo "Installing dupeproof and the libraries it is compared with into $(VENV)"
-	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable '.[all]' --group peers
+	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable '.[all]' --editable lab --group peers
 	@touch $@
 
-$(DOCS): $(BASE) pyproject.toml constraints.txt
+$(DOCS): $(BASE) pyproject.toml lab/pyproject.toml constraints.txt
 	@echo "Installing dupeproof and what makes its documentation into $(VENV)"
-	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable '.[all]' --group docs
+	@$(PIP) --constraint constraints.txt --build-constraint constraints.txt --editable '.[all]' --editable lab --group docs
 	@touch $@
 
 $(AUDIT): $(BASE) pyproject.toml constraints.txt

@@ -18,7 +18,7 @@ from psycopg_pool import ConnectionPool
 from dupeproof import Inbox, Outbox, Relay
 from dupeproof.brokers.base import Message
 from dupeproof.cleanup import Purger
-from dupeproof.testing.servers import Kafka, Nats, Postgres, RabbitMQ, Redis
+from dupeproof_lab.servers import Kafka, Nats, Postgres, RabbitMQ, Redis
 
 TOPIC = "orders"
 TABLES = """

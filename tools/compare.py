@@ -93,7 +93,7 @@ def measured(source: Path, url: str) -> dict[str, float]:
 
 
 def compare(commit: str, stores: list[str], rounds: int) -> None:
-    from dupeproof.testing.servers import Postgres, Redis  # noqa: PLC0415 - not in the processes that measure
+    from dupeproof_lab.servers import Postgres, Redis  # noqa: PLC0415 - not in the processes that measure
 
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with ExitStack() as stack:

@@ -7,8 +7,8 @@ to bring it. `make fresh-quick` runs this where no package is.
 import time
 from contextlib import ExitStack
 
-from dupeproof.testing import servers
-from dupeproof.testing.servers import PgBouncer, Postgres, Server, install
+from dupeproof_lab import servers
+from dupeproof_lab.servers import PgBouncer, Postgres, Server, install
 
 
 def kinds() -> dict[str, type[Server]]:

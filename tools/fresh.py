@@ -98,7 +98,7 @@ def leave(number: int, _: object) -> NoReturn:
 
 def install_mmdebstrap() -> None:
     """As the tests install what they need."""
-    program = PROJECT / "src/dupeproof/testing/servers/install.py"
+    program = PROJECT / "lab/src/dupeproof_lab/servers/install.py"
     command: list[str | Path] = [sys.executable, "-I", "-S", program, "mmdebstrap"]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:

@@ -35,6 +35,7 @@ def main() -> None:
         "--group",
         "peers",
         ".",
+        "./lab",
         "pip",
         "async-timeout",  # of redis, before Python 3.11.3: pip looks at the Python that runs it
         *project["build-system"]["requires"],
@@ -55,7 +56,8 @@ def main() -> None:
     ]
     answer = subprocess.run([*command, *wanted], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     found = {item["metadata"]["name"]: item["metadata"]["version"] for item in json.loads(answer)["install"]}
-    del found[project["project"]["name"]]
+    for ours in ("dupeproof", "dupeproof-lab"):
+        del found[ours]
     pins = "".join(f"{name}=={found[name]}\n" for name in sorted(found, key=str.lower))
     (ROOT / "constraints.txt").write_text(HEADER + pins)
     print(f"constraints.txt: {len(found)} versions")

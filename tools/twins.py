@@ -1,7 +1,7 @@
-"""Write every `_sync` module from its `_async` source, or with --check compare them whole.
+"""Write the sync twin of every async source beside it, `once.py` of `once_async.py`; with --check compare them whole.
 
-A source that has no natural sync twin (threads are not tasks) starts with the line `# No twin: <why>`; its
-counterpart in `_sync` is written by hand and starts the same way.
+A source that has no natural sync twin (threads are not tasks) starts with the line `# No twin: <why>`; where it has a
+counterpart, that is written by hand and starts the same way.
 """
 
 import argparse
@@ -12,13 +12,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "dupeproof"
+SUFFIX = "_async"
 BY_HAND = "# No twin:"
-HEADER = "# Written by tools/twins.py from {source}; change that file instead.\n"
+WRITTEN = "# Written by tools/twins.py"
+HEADER = WRITTEN + " from {source}; change that file instead.\n"
 
 SUBSTITUTIONS = [
     (r"\bfrom redis\.asyncio", "from redis"),
     (r"\bimport redis\.asyncio as redis\b", "import redis"),
-    (r"\b_async\b", "_sync"),
+    (r"\b(\w+)_async as \1\b", r"\1"),
+    (r"\bimport (\w+)_async as\b", r"import \1 as"),
+    (r"(\.\w+)_async\b(?= import\b)", r"\1"),
     (r"\bopen_async_store\b", "open_store"),
     (r"\bjoin_async\b", "join"),
     (r"\basynccontextmanager\b", "contextmanager"),
@@ -40,7 +44,7 @@ SUBSTITUTIONS = [
 
 
 def twin_of(source: Path) -> Path:
-    return Path(*("_sync" if part == "_async" else part for part in source.parts))
+    return source.with_name(f"{source.stem.removesuffix(SUFFIX)}.py")
 
 
 def translate(source: Path) -> str:
@@ -66,21 +70,27 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 on any difference")
     check = parser.parse_args().check
     sources = [
-        path for path in sorted(PACKAGE.rglob("_async/*.py")) if not path.read_text().startswith(BY_HAND)
+        path for path in sorted(PACKAGE.rglob(f"*{SUFFIX}.py")) if not path.read_text().startswith(BY_HAND)
     ]
     wanted = {twin_of(source): translate(source) for source in sources}
     differing = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     orphans = [
         path
-        for path in sorted(PACKAGE.rglob("_sync/*.py"))
-        if path not in wanted and not path.read_text().startswith(BY_HAND)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path not in wanted and path.read_text().startswith(WRITTEN)
     ]
     for path in orphans:
         print(f"no source for {path.relative_to(ROOT)}")
+    by_hand = [path for path in wanted if path.exists() and not path.read_text().startswith(WRITTEN)]
+    for path in by_hand:
+        print(
+            f"written by hand: {path.relative_to(ROOT)}; begin its async counterpart with '{BY_HAND} <why>'"
+        )
+    if by_hand:
+        return 1
     for path in differing:
         print(f"{'differs' if check else 'written'}: {path.relative_to(ROOT)}")
         if not check:
-            path.parent.mkdir(exist_ok=True)
             path.write_text(wanted[path])
     if check and differing:
         print("run: python tools/twins.py")

@@ -1,4 +1,9 @@
-"""Make the effect happen once: deduplication, idempotency and exactly-once effects."""
+"""Make the effect happen once: deduplication, idempotency and exactly-once effects.
+
+What has parts of its own is imported when it is first asked for (PEP 562), so that `import dupeproof` costs little.
+"""
+
+from typing import TYPE_CHECKING
 
 from dupeproof.errors import (
     Busy,
@@ -20,10 +25,13 @@ from dupeproof.errors import (
     TokenForged,
     TokenUsed,
 )
-from dupeproof.guards import AsyncCooldown, AsyncOnce, Cooldown, Once
-from dupeproof.inbox import AsyncInbox, Inbox
-from dupeproof.outbox import AsyncOutbox, AsyncRelay, Outbox, Relay
-from dupeproof.tokens import AsyncOneTimeTokens, OneTimeTokens
+from dupeproof.lazy import lazily
+
+if TYPE_CHECKING:
+    from dupeproof.guards import AsyncCooldown, AsyncOnce, Cooldown, Once
+    from dupeproof.inbox import AsyncInbox, Inbox
+    from dupeproof.outbox import AsyncOutbox, AsyncRelay, Outbox, Relay
+    from dupeproof.tokens import AsyncOneTimeTokens, OneTimeTokens
 
 __version__ = "0.1.0"
 
@@ -60,3 +68,25 @@ __all__ = [
     "TokenUsed",
     "__version__",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "AsyncCooldown": "guards",
+        "AsyncInbox": "inbox",
+        "AsyncOnce": "guards",
+        "AsyncOneTimeTokens": "tokens",
+        "AsyncOutbox": "outbox",
+        "AsyncRelay": "outbox",
+        "Cooldown": "guards",
+        "Inbox": "inbox",
+        "Once": "guards",
+        "OneTimeTokens": "tokens",
+        "Outbox": "outbox",
+        "Relay": "outbox",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

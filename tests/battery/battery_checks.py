@@ -16,7 +16,7 @@ from battery_servers import Running, has_both
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 
-from dupeproof.testing.servers.base import ServerFailed
+from dupeproof_lab.servers.base import ServerFailed
 
 SECONDS = 0.8
 """What a slow handler takes."""

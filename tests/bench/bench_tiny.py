@@ -2,11 +2,11 @@
 
 import msgspec
 
-from dupeproof.cli.bench.goals import Results, Verdict
-from dupeproof.cli.bench.machine import look
-from dupeproof.cli.bench.model import Heat, Plan, Row
-from dupeproof.cli.bench.running import Report, Request, run
-from dupeproof.cli.bench.shapes import EACH
+from dupeproof_lab.bench.goals import Results, Verdict
+from dupeproof_lab.bench.machine import look
+from dupeproof_lab.bench.model import Heat, Plan, Row
+from dupeproof_lab.bench.run import Report, Request, run
+from dupeproof_lab.bench.shapes import EACH
 
 TINY = Plan(
     rounds=2,

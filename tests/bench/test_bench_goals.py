@@ -6,16 +6,16 @@ import msgspec
 import pytest
 from bench_tiny import report_of, results_of, row_of, verdict_of
 
-from dupeproof.cli.bench.goals import GOALS, judge
-from dupeproof.cli.bench.heats import HEATS
-from dupeproof.cli.bench.heats.drivers import PEERS, driver
-from dupeproof.cli.bench.heats.filters import filter_named
-from dupeproof.cli.bench.model import Unavailable
-from dupeproof.cli.bench.published import PUBLISHED
-from dupeproof.cli.bench.report import duration, rate, spread
-from dupeproof.cli.bench.scaling import GROWING, Growth, Point
-from dupeproof.cli.bench.weighing import LAYOUTS, Weight
-from dupeproof.cli.commands.bench import conclude
+from dupeproof_lab.bench.benchmarks import HEATS
+from dupeproof_lab.bench.benchmarks.drivers import PEERS, driver
+from dupeproof_lab.bench.benchmarks.filters import filter_named
+from dupeproof_lab.bench.command import conclude
+from dupeproof_lab.bench.goals import GOALS, judge
+from dupeproof_lab.bench.growth import GROWING, Growth, Point
+from dupeproof_lab.bench.model import Unavailable
+from dupeproof_lab.bench.published import PUBLISHED
+from dupeproof_lab.bench.report import duration, rate, spread
+from dupeproof_lab.bench.size import LAYOUTS, Weight
 
 
 def goal(title):
@@ -157,15 +157,6 @@ def test_a_library_that_is_not_here_is_unavailable(monkeypatch, name):
 def test_a_filter_of_a_later_version_is_unavailable():
     with pytest.raises(Unavailable, match="has no NotYet"):
         filter_named("NotYet")
-
-
-def test_without_matplotlib_there_are_page_and_tables(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "dupeproof.cli.bench.picture", raising=False)
-    monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
-    conclude(report_of(row_of("memory.seen", 1, 2)), tmp_path, check=False, as_json=False)
-    assert 'pip install "dupeproof[bench]"' in capsys.readouterr().out
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["bench.html", "bench.md"]
 
 
 @pytest.mark.parametrize(

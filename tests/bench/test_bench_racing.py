@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 import pytest
 from bench_tiny import TINY, heat_of
 
-from dupeproof.cli.bench.model import Contender, Unavailable, make_ids
-from dupeproof.cli.bench.pinning import cores, pinned, place
-from dupeproof.cli.bench.racing import broken, race, steps
-from dupeproof.cli.bench.shapes import BATCHES, EACH, LOOP, opened, tasks, threads
-from dupeproof.cli.bench.sites.embedded import MemorySite
-from dupeproof.cli.bench.sites.starting import started
 from dupeproof.errors import ConfigError
+from dupeproof_lab.bench.affinity import cores, pinned, place
+from dupeproof_lab.bench.environments.embedded import MemorySite
+from dupeproof_lab.bench.environments.servers import started
+from dupeproof_lab.bench.model import Contender, Unavailable, make_ids
+from dupeproof_lab.bench.rounds import broken, race, steps
+from dupeproof_lab.bench.shapes import BATCHES, EACH, LOOP, opened, tasks, threads
 
 SHAPES = [EACH, LOOP, BATCHES, threads(4), tasks(4)]
 

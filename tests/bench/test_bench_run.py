@@ -9,12 +9,12 @@ import redis
 from bench_tiny import TINY, run_tiny
 
 from dupeproof.cli.app import run
-from dupeproof.cli.bench.heats import HEATS
-from dupeproof.cli.bench.running import Request, total
-from dupeproof.cli.bench.scaling import GROWING
-from dupeproof.cli.bench.weighing import LAYOUTS
-from dupeproof.cli.commands.bench import conclude
-from dupeproof.testing.servers import Redis, ServerFailed
+from dupeproof_lab.bench.benchmarks import HEATS
+from dupeproof_lab.bench.command import conclude
+from dupeproof_lab.bench.growth import GROWING
+from dupeproof_lab.bench.run import Request, total
+from dupeproof_lab.bench.size import LAYOUTS
+from dupeproof_lab.servers import Redis, ServerFailed
 
 ABSENT = ("this version of dupeproof has no", "is not installed", "too few to weigh")
 
@@ -130,7 +130,7 @@ def test_a_server_that_does_not_start_is_in_the_table_with_the_reason(monkeypatc
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("dupeproof.cli.commands.bench.QUICK", TINY)
+    monkeypatch.setattr("dupeproof_lab.bench.command.QUICK", TINY)
     command = ["bench", "--quick", "--only", "memory", "--rounds", "5", "--json", "--out", str(tmp_path)]
     assert run(command) == 0
     found = msgspec.json.decode(capsys.readouterr().out)

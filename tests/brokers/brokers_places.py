@@ -1,6 +1,7 @@
 """Each broker as the one suite sees it: its module, a queue of the test's own, and a way to send it anything."""
 
 import asyncio
+import contextlib
 import time
 import uuid
 from importlib import import_module
@@ -143,6 +144,22 @@ class RedisStreamPlace(Place):
             client.xadd(queue, {"body": body, **headers})
 
 
+class SentinelStreamPlace(RedisStreamPlace):
+    @contextlib.contextmanager
+    def client(self):
+        from dupeproof.brokers.redis_streams.connections import connected, disconnect
+
+        client = connected(self.url)
+        try:
+            yield client
+        finally:
+            disconnect(client)
+
+
+class ClusterStreamPlace(SentinelStreamPlace):
+    """Streams of one test lie on any of the nodes."""
+
+
 class NatsPlace(Place):
     name = "nats"
     publishers = "NatsPublisher"
@@ -188,11 +205,49 @@ class KafkaPlace(Place):
     publishers = "KafkaPublisher"
     consuming: ClassVar[dict] = {"config": {"session.timeout.ms": 2_000, "heartbeat.interval.ms": 500}}
 
-    def declare(self, queue: str) -> None:
-        from confluent_kafka.admin import AdminClient, NewTopic
+    def admin(self):
+        from confluent_kafka.admin import AdminClient
 
-        admin = AdminClient({"bootstrap.servers": self.url})
-        admin.create_topics([NewTopic(queue, 2, 1)])[queue].result(20)
+        return AdminClient({"bootstrap.servers": self.url})
+
+    def declare(self, queue: str, partitions: int = 2, **config: str) -> None:
+        from confluent_kafka.admin import NewTopic
+
+        admin = self.admin()
+        admin.create_topics([NewTopic(queue, partitions, 1, config=config)])[queue].result(20)
+
+    def members(self, group: str) -> int:
+        admin = self.admin()
+        return len(admin.describe_consumer_groups([group])[group].result(20).members)
+
+    def send(self, queue: str, value: bytes | None, **fields) -> None:
+        """A record of any kind: `key`, `headers`, `partition`, `timestamp`."""
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": self.url})
+        producer.produce(queue, value, **fields)
+        assert producer.flush(20) == 0
+
+    def read(self, queue: str, expected: int, seconds: float = 30.0, quiet: float = 0.5) -> list:
+        """What is committed in a topic: so many, and whatever comes shortly after; fewer when the time is over."""
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+        settings = {
+            "bootstrap.servers": self.url,
+            "group.id": new_queue(),
+            "isolation.level": "read_committed",
+        }
+        reader = Consumer(settings)
+        partitions = reader.list_topics(queue, 20).topics[queue].partitions
+        reader.assign([TopicPartition(queue, number, OFFSET_BEGINNING) for number in partitions])
+        found, until = [], time.monotonic() + seconds
+        while time.monotonic() < until:
+            some = [each for each in reader.consume(500, 0.2) if each.error() is None]
+            found += some
+            if some and len(found) >= expected:
+                until = time.monotonic() + quiet
+        reader.close()
+        return found
 
     def send_raw(self, queue: str, body: bytes, headers: dict[str, str]) -> None:
         from confluent_kafka import Producer

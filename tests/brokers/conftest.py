@@ -6,7 +6,7 @@ import pytest
 from brokers_ledgers import PostgresLedger, SqliteLedger
 from brokers_places import PLACES, SERVERS, RabbitPlace, new_queue
 
-PATIENCE = 30
+PATIENCE = 60
 
 
 def places(names=PLACES):

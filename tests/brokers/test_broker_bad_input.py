@@ -9,7 +9,7 @@ from brokers_places import PLACES, SERVERS, message
 from dupeproof import AsyncInbox, AsyncOnce, ConfigError, Inbox, Once
 from dupeproof.brokers import memory
 from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
-from dupeproof.testing.servers import process
+from dupeproof_lab.servers import process
 
 REAL = [pytest.param(name, marks=pytest.mark.server(SERVERS[name])) for name in SERVERS]
 WITH_LOGIN = [each for each in REAL if each.values[0] != "kafka"]
@@ -166,7 +166,7 @@ def test_an_inbox_without_a_database_says_what_is_missing(run, until):
         ("rabbitmq", "http://user:secret@host/"),
         ("redis_streams", "http://user:secret@host/"),
         ("nats", "http://user:secret@host/"),
-        ("kafka", "kafka://user:secret@host:9092"),
+        ("kafka", "http://user:secret@host:9092"),
         ("memory", "memory://"),
     ],
 )

@@ -82,6 +82,29 @@ def test_a_handler_that_rolls_back_by_itself_is_told(spoilt, memory, run, until,
     assert "rolled back while" in caplog.text
 
 
+def test_a_rollback_for_one_seen_long_ago_does_not_take_the_marks_of_its_batch(spoilt, memory, run, until):
+    """The mark of that one was there before, and says nothing about the others."""
+    place, queue = memory
+    inbox = spoilt.inbox(is_async=False, group=queue)
+    with inbox.transaction() as connection:
+        assert inbox.first(connection, "late")
+        connection.execute("UPDATE dupeproof_inbox SET expires_at = seen_at")
+
+    def handle(message, connection):
+        if message.id == "late":
+            connection.execute("ROLLBACK")
+            connection.execute("BEGIN")
+        spoilt.write(message, connection)
+
+    place.publish(message(queue, "late"), message(queue, "new"))
+    running = run(place.consumer(queue, handle, inbox=inbox, batch=2))
+    until(lambda: running.tally.done == 2, lambda: running.tally)
+    running.stop()
+    with inbox.transaction() as connection:
+        assert not inbox.first(connection, "new")
+    assert spoilt.counts() == {"late": 1, "new": 1}
+
+
 def test_an_id_that_cannot_be_read_is_the_messages_fault(memory, run, until):
     place, queue = memory
     seen = []

@@ -236,7 +236,7 @@ def test_a_nats_that_goes_away_after_a_refusal_is_away_and_not_refused(own_nats)
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_a_user_of_nats_may_not_do_is_told(own_nats, monkeypatch, is_async, run, until):
-    monkeypatch.setattr("dupeproof.brokers.nats._async.source.TIMEOUT", 1.0)
+    monkeypatch.setattr("dupeproof.brokers.nats.source_async.TIMEOUT", 1.0)
     there = few_permitted(own_nats).url.rpartition("@")[2]
     place = NatsPlace(f"nats://all:all@{there}")
     place.declare("open")

@@ -1,13 +1,14 @@
 """A broker with an alarm takes no messages. A consumer goes on with those it has, and with the rest when the alarm is over."""
 
 import os
+import sqlite3
 import subprocess
 import time
 
 import pytest
 from brokers_places import RabbitPlace, message, new_queue
 
-from dupeproof import AsyncOnce, Once
+from dupeproof import AsyncOnce, AsyncRelay, Once, Outbox, Relay
 from dupeproof.brokers.base import Reject
 
 GOOD, BAD = 300, 3
@@ -93,3 +94,71 @@ def test_messages_that_cannot_be_copied_hold_up_no_others(own_rabbitmq, run, unt
         assert {each.message_id for each in dead} == {f"bad-{n}" for n in range(BAD)}
         assert len(dead) <= BAD + 1
     channel.connection.close()
+
+
+ALARMS = {
+    "memory": (
+        ("set_vm_memory_high_watermark", "absolute", "1"),
+        ("set_vm_memory_high_watermark", "absolute", "512MB"),
+    ),
+    "disk": (("set_disk_free_limit", "900000GB"), ("set_disk_free_limit", "50MB")),
+}
+
+
+@pytest.mark.timeout(240)
+def test_relays_wait_for_the_end_of_an_alarm_and_blame_nobody(own_rabbitmq, run, until, tmp_path):
+    """One that is told to stop meanwhile does; one that goes on sends when it can. Consumers drain what is there."""
+    server = own_rabbitmq()
+    place = RabbitPlace(server.url)
+    for alarm, (raise_it, end_it) in ALARMS.items():
+        for is_async in (False, True):
+            queue = new_queue()
+            place.declare(queue)
+            place.publish(*(message(queue, f"before-{n}") for n in range(50)))
+            path = tmp_path / f"{alarm}-{is_async}.db"
+            with sqlite3.connect(path) as connection:
+                Outbox().create_schema(connection)
+                Outbox().add_many(connection, [{"topic": queue, "payload": b"{}"} for _ in range(100)])
+            connection.close()
+            control(server, *raise_it)
+
+            def relaying(is_async=is_async, path=path, **options):
+                publisher = place.publisher(is_async=is_async, timeout="2s")
+                kind = AsyncRelay if is_async else Relay
+                relay = kind(f"sqlite:///{path}", publisher=publisher, drain="2s", max_attempts=1, **options)
+                return run(_Tallied(relay, publisher if is_async else None)), publisher
+
+            (first, _), (second, publisher) = relaying(), relaying()
+            consumer = drain(place, queue, is_async, run)
+            until(
+                lambda consumer=consumer: consumer.tally.done == 50, lambda consumer=consumer: consumer.tally
+            )
+            began = time.monotonic()
+            first.stop()
+            assert time.monotonic() - began < 2.5 + 2 * is_async  # its publisher closes the connection too
+            control(server, *end_it)
+            until(
+                lambda consumer=consumer: consumer.tally.done == 150, lambda consumer=consumer: consumer.tally
+            )
+            # What the first one was about to send may have come as well, and was sent again.
+            looking = Relay(f"sqlite:///{path}", publisher=print)
+            until(lambda looking=looking: looking.status().backlog == 0, looking.status)
+            second.stop()
+            if not is_async:
+                publisher.close()
+            consumer.stop()
+            assert (looking.status().dead, looking.status().failing) == (0, 0)
+
+
+class _Tallied:
+    """A relay as the fixture for consumers wants it."""
+
+    def __init__(self, relay, publisher):
+        self.stop, self.tally = relay.stop, relay
+
+        async def run():
+            """A connection left open would be torn down by the end of its loop."""
+            async with publisher:
+                await relay.run()
+
+        self.run = relay.run if publisher is None else run

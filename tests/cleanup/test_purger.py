@@ -10,7 +10,7 @@ from cleanup_waiting import until, until_async
 
 from dupeproof import ConfigError, StoreUnavailable
 from dupeproof.cleanup import AsyncPurger, Purger
-from dupeproof.cleanup.pacing import Pace
+from dupeproof.cleanup.pace import Pace
 from dupeproof.core.events import Kind
 from dupeproof.core.records import Mark
 from dupeproof.stores import open_async_store

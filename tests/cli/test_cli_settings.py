@@ -77,7 +77,7 @@ def test_another_file_can_be_named(dupeproof, monkeypatch, way):
     [
         ("url = secret", "is not TOML"),
         ("url = 5", "url must be a text"),
-        ("uri = 'x'", "has 'uri'; there are: url, namespace, demo"),
+        ("uri = 'x'", "has 'uri'; there are: url, namespace, plan"),
         ("doctor = 5", "must be a table: [doctor]"),
         ("[doctor]\nwindwo = '24h'", "[doctor] has 'windwo'; there are: json, redelivery, retention, window"),
         ("[outbox.dead]\nnothing = 1", "[outbox], [dead] has 'nothing'"),

@@ -13,7 +13,7 @@ import pytest
 from console_data import TOKEN, address, fill
 
 from dupeproof.console import ConsoleApp
-from dupeproof.testing.servers import process, wait_until
+from dupeproof_lab.servers import process, wait_until
 
 HERE = Path(__file__).parent
 ORIGIN = "http://127.0.0.1"

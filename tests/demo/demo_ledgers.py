@@ -1,9 +1,9 @@
 """Ledgers made by hand, to see whether the demo notices what is wrong with them."""
 
-from dupeproof.cli.demo.ledger import Ledger
-from dupeproof.cli.demo.queue import order_name
-from dupeproof.cli.demo.report import Report
-from dupeproof.cli.demo.running import Outcome
+from dupeproof_lab.demo.ledger import Ledger
+from dupeproof_lab.demo.queue import order_name
+from dupeproof_lab.demo.report import Report
+from dupeproof_lab.demo.run import Outcome
 
 
 def report_of(tmp_path, *charged, orders=10):

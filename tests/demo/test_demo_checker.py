@@ -1,14 +1,13 @@
 """The demo's checker: it must be able to say no."""
 
-import sys
 from html.parser import HTMLParser
 
 import msgspec
 import pytest
 from demo_ledgers import report_of
 
-from dupeproof.cli.commands.demo import conclude
-from dupeproof.cli.demo.report import closing, facts, violations
+from dupeproof_lab.demo.command import conclude
+from dupeproof_lab.demo.report import closing, facts, violations
 
 EVERY = range(10)
 
@@ -80,16 +79,6 @@ def test_the_page_needs_nothing_else_and_names_what_went_wrong(tmp_path):
 def test_the_picture_is_a_png(tmp_path):
     conclude(report_of(tmp_path, *EVERY), tmp_path, as_json=True)
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_without_matplotlib_there_is_a_page_and_no_picture(tmp_path, capsys, monkeypatch):
-    monkeypatch.delitem(sys.modules, "dupeproof.cli.demo.picture", raising=False)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
-    assert conclude(report_of(tmp_path, *EVERY), tmp_path, as_json=False) == 0
-    assert 'pip install "dupeproof[bench]"' in capsys.readouterr().out
-    assert (tmp_path / "demo.html").exists()
-    assert not (tmp_path / "demo.png").exists()
 
 
 def test_the_facts_are_plain_json(tmp_path):

@@ -1,7 +1,7 @@
 """The demo's queue: it delivers at least once, and again what was not acknowledged."""
 
-from dupeproof.cli.demo import queue as queues
-from dupeproof.cli.demo.queue import Queue, make_messages
+from dupeproof_lab.demo import queue as queues
+from dupeproof_lab.demo.queue import Queue, make_messages
 
 
 def test_the_same_seed_makes_the_same_messages():

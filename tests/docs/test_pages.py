@@ -12,7 +12,7 @@ import pytest
 from docs_run_page import BLOCK
 from typer.main import get_command
 
-from dupeproof.cli.app import app
+from dupeproof.cli.app import add_commands_of_others, app
 from support.places import django_set_up
 
 django_set_up()  # which Django REST framework and django-ninja need to be imported
@@ -66,6 +66,7 @@ def test_the_python_of_a_page_runs(request, page, tmp_path):
     assert ran.returncode == 0, ran.stderr[-4_000:]
 
 
+add_commands_of_others()
 COMMAND = re.compile(r"^\$? ?(dupeproof .*?)(?:\s+#.*)?$", re.MULTILINE)
 FENCE = re.compile(r"^```(?:bash|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

@@ -7,7 +7,7 @@ import pytest
 import uvloop
 
 from dupeproof import AsyncOnce
-from dupeproof.stores._async.runtime import PerHome
+from dupeproof.stores.runtime_async import PerHome
 from support.stores import EVERY, on
 
 # redis-py cannot close a connection whose loop has ended, and says so when it is collected: each test does that itself.

@@ -104,3 +104,21 @@ def test_sixty_four_slow_handlers_in_one_process_all_keep_their_claims(url):
         for thread in threads:
             thread.join()
     assert [(answer.value, answer.attempt) for answer in answers] == [("kept", 1)] * 64
+
+
+@on("memory")
+async def test_a_claim_is_kept_when_every_other_task_is_cancelled(url):
+    """As a shutdown does; also in the turn in which a renewal is about to begin."""
+    async with AsyncOnce(url, lease=f"{LEASE}s") as once:
+        async with once.claim("key"):
+            ours, until = asyncio.all_tasks(), time.monotonic() + LEASE
+            cancelled = 0
+            while not cancelled or time.monotonic() < until:
+                for task in asyncio.all_tasks() - ours:
+                    task.cancel()
+                    cancelled += 1
+                    until = time.monotonic()
+                await asyncio.sleep(0)
+            await asyncio.sleep(SLOW)
+            with pytest.raises(Busy):
+                await once.run("key", asyncio.sleep, 0)

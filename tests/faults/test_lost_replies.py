@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from dupeproof import Busy, Once, StoreUnavailable
-from dupeproof.stores.redis.scripting import script
+from dupeproof.stores.redis.lua import script
 from support.flavors import both_flavors, open_once
 from support.proxy import Proxy
 from support.stores import on

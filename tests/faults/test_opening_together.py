@@ -4,7 +4,7 @@ import contextlib
 import sqlite3
 
 from dupeproof.stores.postgres.migrations import migrations
-from dupeproof.testing.servers.postgres import run_sql
+from dupeproof_lab.servers.postgres import run_sql
 from support.crowds import crowd
 from support.stores import on
 

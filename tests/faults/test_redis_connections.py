@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from dupeproof import AsyncOnce, StoreUnavailable
-from dupeproof.testing.servers.resp import Resp
+from dupeproof_lab.servers.resp import Resp
 from support.workers import wait_for
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dupeproof import ClaimLost
-from dupeproof.testing.servers import keyspace
+from dupeproof_lab.servers import keyspace
 from support.flavors import both_flavors, open_once
 from support.stores import on
 

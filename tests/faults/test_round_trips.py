@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dupeproof.testing.servers.postgres import run_sql
+from dupeproof_lab.servers.postgres import run_sql
 from support.flavors import both_flavors, open_once
 from support.proxy import Proxy
 from support.stores import on

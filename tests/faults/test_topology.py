@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from dupeproof import AsyncOnce, Once, StoreUnavailable
-from dupeproof.testing.servers.sentinel import MASTER_NAME, Sentinel
+from dupeproof_lab.servers.sentinel import MASTER_NAME, Sentinel
 
 CALLERS = 12
 

@@ -118,6 +118,12 @@ def test_a_key_asked_of_all_processes_at_once_runs_once(environment, started, tm
 
     wait_for(answers, what=f"{server} to answer")
     with ThreadPoolExecutor(2 * PROCESSES) as pool:
+        # The processes come up one after the other; the first one may answer hundreds before the second is there.
+        wait_for(
+            lambda: len(set(pool.map(ask, ["first"] * 4 * PROCESSES))) > 1,
+            what=f"several processes of {server} to answer",
+            seconds=60,
+        )
         seen_by = set(pool.map(ask, [key for key in KEYS for _ in range(PROCESSES)]))
     assert len(seen_by) > 1, "one process has answered them all"
     assert runs(environment) == dict.fromkeys(["first", *KEYS], 1)

@@ -11,9 +11,9 @@ import redis
 
 from dupeproof import ConfigError, KeyInvalid, StoreUnavailable
 from dupeproof.filters import AsyncCompactSeen, CompactSeen
-from dupeproof.filters.compact import book_key, compact_script
+from dupeproof.filters.compact_layout import book_key, compact_script
 from dupeproof.stores import open_async_store, open_store
-from dupeproof.testing.servers import keyspace
+from dupeproof_lab.servers import keyspace
 from support.proxy import Proxy
 from support.stores import on
 from support.workers import wait_for

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dupeproof.core.protocols import Sequenced, ability
 from dupeproof.core.sequences import LARGEST, Number, Verdict, decide
 from dupeproof.stores import open_store
-from dupeproof.testing._sync.sequences import decided
+from dupeproof.testing.sequences import decided
 from support.stores import EVERY, on
 
 NEAR = st.integers(0, 40)

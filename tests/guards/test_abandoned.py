@@ -182,7 +182,7 @@ def heartbeats() -> set[threading.Thread]:
 
 
 def test_the_heartbeat_thread_goes_away_when_idle_and_comes_back_when_needed(monkeypatch):
-    from dupeproof.guards._sync import runtime
+    from dupeproof.guards import runtime
 
     monkeypatch.setattr(runtime, "_IDLE_SECONDS", 0.05)
     before = heartbeats()

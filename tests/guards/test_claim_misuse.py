@@ -74,15 +74,16 @@ def test_closing_in_one_thread_does_not_cost_another_its_claim():
     assert values == ["done"]
 
 
-async def test_an_async_guard_that_was_closed_and_used_again_keeps_its_claims():
-    once = AsyncOnce("memory://", lease="150ms")
+async def test_an_async_guard_that_was_closed_and_used_again_keeps_its_claims(durable_url):
+    once = AsyncOnce(durable_url, lease="400ms")
     await once.run("before", asyncio.sleep, 0)
     await once.close()
     async with once.claim("k"):
         for _ in range(40):
             with pytest.raises(Busy):
                 await once.run("k", asyncio.sleep, 0)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.03)
+    await once.close()
 
 
 def test_one_async_guard_in_two_loops_at_once_keeps_the_claims_of_both(durable_url):

@@ -261,7 +261,7 @@ def test_an_item_that_went_to_somebody_else_before_its_turn_is_not_run_again(mon
 
 
 def test_a_slow_batch_is_recorded_as_it_goes(monkeypatch):
-    from dupeproof.guards._sync import many
+    from dupeproof.guards import many
 
     monkeypatch.setattr(many, "_LONGEST_UNRECORDED", 0.0)
     store = Counting()

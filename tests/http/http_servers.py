@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dupeproof.testing.servers import process
-from dupeproof.testing.servers.base import wait_until
+from dupeproof_lab.servers import process
+from dupeproof_lab.servers.base import wait_until
 
 HERE = Path(__file__).parent
 PYTHON = [sys.executable, "-W", "error::ResourceWarning"]

@@ -11,7 +11,7 @@ from http_examples import started
 from websockets.sync.client import connect
 
 from dupeproof import OneTimeTokens
-from dupeproof.testing.servers.base import wait_until
+from dupeproof_lab.servers.base import wait_until
 from support.browser import DESKTOP, PHONE, Tab
 
 FOLDER = Path(os.environ.get("DOUBLE_CLICK_SCREENSHOTS", Path(__file__).parents[2] / "out" / "double_click"))

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from websockets.sync.client import connect
 
-from dupeproof.testing.servers import process
-from dupeproof.testing.servers.base import wait_until
+from dupeproof_lab.servers import process
+from dupeproof_lab.servers.base import wait_until
 from support.browser import Tab
 
 TEXT = (Path(__file__).parents[2] / "docs/howto/browsers.md").read_text()

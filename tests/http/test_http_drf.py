@@ -40,7 +40,7 @@ from dupeproof.errors import ConfigError  # noqa: E402
 from dupeproof.http import SHARED, idempotency  # noqa: E402
 from dupeproof.http.django import Idempotent as DjangoIdempotent  # noqa: E402
 from dupeproof.http.drf import Idempotent  # noqa: E402
-from dupeproof.testing.servers.base import wait_until  # noqa: E402
+from dupeproof_lab.servers.base import wait_until  # noqa: E402
 
 KEY = {"Idempotency-Key": "k"}
 TEA = {"item": "tea"}

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from http_servers import EMBEDDED, STORES, Shop
 
-from dupeproof.testing.servers.base import wait_until
+from dupeproof_lab.servers.base import wait_until
 
 LONG = 60
 LIVES = [

@@ -22,8 +22,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 from dupeproof.http import SHARED, IdempotencyMiddleware
-from dupeproof.testing.servers import process
-from dupeproof.testing.servers.base import wait_until
+from dupeproof_lab.servers import process
+from dupeproof_lab.servers.base import wait_until
 from support.places import django_set_up
 
 django_set_up()

@@ -8,7 +8,7 @@ import pytest
 from dupeproof import Inbox
 from dupeproof.cleanup import Purger
 from dupeproof.stores import open_store
-from dupeproof.stores.mysql._sync import tables
+from dupeproof.stores.mysql import tables
 from support.places import kinds, settled, sqlite_path
 
 

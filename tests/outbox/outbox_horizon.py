@@ -18,7 +18,7 @@ from outbox_boxes import connect_to_mariadb
 
 from dupeproof import Outbox, Relay
 from dupeproof.core.events import Event, Kind
-from dupeproof.testing.servers import MariaDB, Postgres
+from dupeproof_lab.servers import MariaDB, Postgres
 
 KEPT = 0.95
 THREADS, KEYS = 4, 1_000

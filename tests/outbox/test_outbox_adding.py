@@ -150,7 +150,8 @@ async def test_the_async_outbox_refuses_what_it_cannot_join(tmp_path):
     [
         ({"payload": {"items": [1, {"price": object()}]}}, r"payload\.items\[1\]\.price"),
         ({"payload": {"a": float("nan")}}, r"payload\.a"),
-        ({"payload": b"x" * (1 << 20) + b"x"}, r"at most 1,048,576 .*max_payload"),
+        ({"payload": b"x" * 1_000_001}, r"at most 1,000,000 .*max_payload"),
+        ({"headers": {"a": "x" * 32_768}}, r"at most 32,768 .*max_headers"),
         ({"topic": ""}, "topic"),
         ({"topic": 5}, "topic"),
         ({"topic": "a\nb"}, "topic"),
@@ -180,7 +181,7 @@ def test_bad_keys_and_ids_are_refused_without_being_shown(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"ids": "random"}, {"max_payload": 0}, {"max_payload": "1MB"}],
+    [{"ids": "random"}, {"max_payload": 0}, {"max_payload": "1MB"}, {"max_headers": 0}],
     ids=lambda each: next(iter(each)),
 )
 def test_wrong_options_are_refused(options):

@@ -126,6 +126,15 @@ def test_stopped_before_it_runs_it_does_not_run(box):
     assert box.waiting() == 1
 
 
+def test_stopped_it_can_be_run_once_more(box):
+    box.add(1, 2)
+    got = []
+    relay = Relay(box.url, publisher=lambda message: got.append(message.json()))
+    relay.stop()
+    assert relay.run_once() == 2
+    assert sorted(got) == [1, 2]
+
+
 async def test_the_async_relay_runs_and_stops(box):
     box.add(*range(3), key="k")
     got = asyncio.Queue()

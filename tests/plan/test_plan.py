@@ -8,8 +8,8 @@ from rich.console import Console
 
 from dupeproof import ConfigError
 from dupeproof.cli.app import run
-from dupeproof.cli.plan.measuring import measure
-from dupeproof.cli.plan.planning import demand, plan
+from dupeproof.cli.plan.measurement import measure
+from dupeproof.cli.plan.plan import demand, plan
 from dupeproof.cli.plan.sizes import WAYS, postgres_record, redis_record
 
 IDS = int(os.environ.get("PLAN_IDS", "20000"))

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from dupeproof.testing.servers import ServerMissing, install, jars
+from dupeproof_lab.servers import ServerMissing, install, jars
 
 # A test needs a server or a tool when it asks, through whatever other fixtures, for one of these. One that picks its
 # fixture at run time (request.getfixturevalue) says so with the mark `server("redis")` or `tool("faketime")`.

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from dupeproof.testing.servers import (
+from dupeproof_lab.servers import (
     Chromium,
     Given,
     Kafka,

@@ -1,4 +1,4 @@
-"""The HTTP examples of README and the how-tos, started as they are printed, where nothing is installed but what they name."""
+"""The HTTP examples of the how-tos, started as they are printed, where nothing is installed but what they name."""
 
 import contextlib
 import re
@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dupeproof.testing.servers import process
-from dupeproof.testing.servers.base import wait_until
+from dupeproof_lab.servers import process
+from dupeproof_lab.servers.base import wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,7 +103,7 @@ def asked(curl, words, port):
 
 
 SERVED = {
-    "README.md": Page("README.md", part="Retry-safe endpoints"),
+    "docs/howto/http.md": Page("docs/howto/http.md"),
     "docs/howto/fastapi.md": Page("docs/howto/fastapi.md"),
     "docs/howto/browsers.md": Page("docs/howto/browsers.md"),
 }

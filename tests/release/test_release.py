@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import dupeproof
+import dupeproof_lab
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -63,11 +64,11 @@ EXTRAS = {
     "rabbitmq": "from dupeproof.brokers.rabbitmq import RabbitPublisher; RabbitPublisher('amqp://localhost:1/')",
     "kafka": "from dupeproof.brokers.kafka import KafkaPublisher; KafkaPublisher('localhost:1')",
     "nats": "from dupeproof.brokers.nats import NatsPublisher; NatsPublisher('nats://localhost:1')",
+    "faststream": "from dupeproof.brokers.faststream import InboxMiddleware",
     "metrics": "from dupeproof.metrics.prometheus import PrometheusListener; PrometheusListener()",
     "otel": "from dupeproof.metrics.otel import OpenTelemetryListener; OpenTelemetryListener()",
     "console": "from dupeproof.console import ConsoleApp; ConsoleApp('memory://')",
     "cli": "import sys; sys.argv[1:] = ['version']; from dupeproof.__main__ import main; main()",
-    "bench": "from dupeproof.cli.bench import picture",
 }
 """The smallest thing that needs it."""
 
@@ -103,8 +104,8 @@ def test_without_an_extra_the_error_names_it(clean):
     ran = clean.run("-c", ALL, given=json.dumps(EXTRAS))
     told = json.loads(ran.stdout)
     unnamed = {extra for extra in EXTRAS if f'pip install "dupeproof[{extra}]"' not in told.get(extra, "")}
-    # The command says it itself and exits with 2; the pictures are left out, and the command says so.
-    assert unnamed == {"cli", "bench"}
+    # The command says it itself and exits with 2.
+    assert unnamed == {"cli"}
     assert (told["cli"], 'pip install "dupeproof[cli]"' in ran.stderr) == ("2", True)
 
 
@@ -143,7 +144,6 @@ def test_the_module_is_the_command(clean):
         (["stats", "postgresql://127.0.0.1:1/shop"], "postgres"),
         (["windows", "list", "mysql://127.0.0.1:1/shop"], "mysql"),
         (["relay", "--source", "postgresql://127.0.0.1:1/shop", "--to", "stdout:"], "postgres"),
-        (["torture", "--broker", "rabbitmq", "--url", "amqp://127.0.0.1:1/", "--messages", "10"], "rabbitmq"),
         (["console", "redis://127.0.0.1:1"], "console"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:3]),
@@ -153,6 +153,24 @@ def test_a_command_without_its_driver_says_what_to_install(clean, words, extra):
     assert f'pip install "dupeproof[{extra}]"' in ran.stderr
     assert "Traceback" not in ran.stderr
     assert ran.returncode == 2
+
+
+@pytest.mark.parametrize("command", ["bench", "demo", "torture"])
+def test_a_command_of_the_lab_says_what_to_install(clean, command):
+    ran = clean.run("-m", "dupeproof", command, extra="cli")
+    assert (ran.returncode, "pip install dupeproof-lab" in ran.stderr) == (2, True), ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_the_wheel_installs_nothing_and_becomes_nobody_else(wheel):
+    """Servers are the lab's business."""
+    with zipfile.ZipFile(wheel) as files:
+        code = {name: files.read(name).decode() for name in files.namelist() if name.endswith(".py")}
+    assert [name for name, text in code.items() if "apt-get" in text or "sudo" in text] == []
+
+
+def test_lab_and_library_have_one_version():
+    assert dupeproof_lab.__version__ == dupeproof.__version__
 
 
 def test_the_version_is_written_in_one_place(wheel):
@@ -195,3 +213,17 @@ def test_the_source_archive_has_what_it_takes_to_test_and_document_it(built):
         "LICENSE",
     }
     assert wanted | {"tests/conftest.py", "tools/twins.py", "examples/README.md"} <= names
+
+
+@pytest.mark.parametrize(("code", "most"), [("import dupeproof", 40), ("from dupeproof import Once", 80)])
+def test_an_import_loads_only_what_is_asked_for(clean, code, most):
+    count = "import sys; print(sum(name.partition('.')[0] == 'dupeproof' for name in sys.modules))"
+    ran = clean.run("-c", f"{code}; {count}")
+    assert int(ran.stdout) <= most
+
+
+def test_all_names_of_the_package_are_there():
+    assert {*dupeproof.__all__} <= {*dir(dupeproof)}
+    assert [name for name in dupeproof.__all__ if getattr(dupeproof, name, None) is None] == []
+    with pytest.raises(AttributeError, match="has no attribute 'Twice'"):
+        dupeproof.Twice

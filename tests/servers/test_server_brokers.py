@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dupeproof.testing.servers import Given, warden
-from dupeproof.testing.servers.nats import greeting
+from dupeproof_lab.servers import Given, warden
+from dupeproof_lab.servers.nats import greeting
 
 BROKERS = ["rabbitmq", "nats", "kafka"]
 ALL = [pytest.param(name, marks=pytest.mark.server(name)) for name in BROKERS]

@@ -2,7 +2,7 @@
 
 from redis.cluster import RedisCluster
 
-from dupeproof.testing.servers import keyspace
+from dupeproof_lab.servers import keyspace
 
 
 def test_the_replica_of_a_killed_master_takes_over(own_redis_cluster):

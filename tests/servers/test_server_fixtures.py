@@ -6,8 +6,8 @@ import redis
 from redis.cluster import RedisCluster
 from redis.sentinel import Sentinel
 
-from dupeproof.testing.servers import Given, keyspace
-from dupeproof.testing.servers.postgres import run_sql
+from dupeproof_lab.servers import Given, keyspace
+from dupeproof_lab.servers.postgres import run_sql
 
 
 @pytest.mark.parametrize("_", range(2))

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from dupeproof.testing.servers import Postgres, ProcessServer, Redis, RedisCluster, ServerMissing, install
+from dupeproof_lab.servers import Postgres, ProcessServer, Redis, RedisCluster, ServerMissing, install
 
 
 @pytest.mark.parametrize(

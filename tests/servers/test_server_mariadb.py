@@ -2,8 +2,8 @@
 
 import pytest
 
-from dupeproof.testing.servers import ServerFailed
-from dupeproof.testing.servers.mariadb import drop_database, run_mariadb
+from dupeproof_lab.servers import ServerFailed
+from dupeproof_lab.servers.mariadb import drop_database, run_mariadb
 
 
 def test_it_runs_with_the_settings_that_matter(own_mariadb):

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from dupeproof.testing.servers import wait_until, warden
+from dupeproof_lab.servers import wait_until, warden
 
 pytestmark = pytest.mark.server("redis", "postgres")
 
 STARTED = """
 import os, sys, time
-from dupeproof.testing.servers import Postgres, Redis, warden
+from dupeproof_lab.servers import Postgres, Redis, warden
 redis, postgres = Redis(), Postgres()
 redis.start(); postgres.start()
 print(redis.home, postgres.home, *warden.tree(redis.pid), *warden.tree(postgres.pid), flush=True)
 """
 STARTING = """
-from dupeproof.testing.servers import Postgres
+from dupeproof_lab.servers import Postgres
 Postgres().start()
 """
 

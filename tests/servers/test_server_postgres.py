@@ -3,8 +3,8 @@
 import psycopg
 import pytest
 
-from dupeproof.testing.servers import ServerFailed, warden
-from dupeproof.testing.servers.postgres import run_sql
+from dupeproof_lab.servers import ServerFailed, warden
+from dupeproof_lab.servers.postgres import run_sql
 
 
 def test_it_runs_with_the_settings_that_matter(own_postgres):

@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from dupeproof.testing.servers import Redis, ServerFailed, warden
-from dupeproof.testing.servers.resp import Resp, RespError
+from dupeproof_lab.servers import Redis, ServerFailed, warden
+from dupeproof_lab.servers.resp import Resp, RespError
 
 
 def test_it_answers_on_a_private_port_of_the_loopback(own_redis):

@@ -58,7 +58,9 @@ def test_a_missing_server_leaves_its_tests_out_and_says_why(run):
     code, output = run(*PLAIN, **NOTHING)
     assert code == 0, output
     assert row(output, "embedded") == "embedded no server 1 0"
-    assert row(output, "redis").startswith("redis - 0 3: redis is missing (INSTALL_SERVERS=no)")
+    assert row(output, "redis").startswith(
+        "redis - 0 3: redis is missing (it is installed for you only with INSTALL_SERVERS=yes)"
+    )
 
 
 @pytest.mark.parametrize("wanted", ["all", "redis", "postgres,redis"])
@@ -71,7 +73,9 @@ def test_a_missing_server_that_is_required_fails_the_run(run, wanted):
 def test_a_missing_tool_leaves_its_tests_out_and_says_why(run):
     code, output = run(*TOOLS, **NOTHING)
     assert code == 0, output
-    assert row(output, "faketime").startswith("faketime - 0 2: faketime is missing (INSTALL_SERVERS=no)")
+    assert row(output, "faketime").startswith(
+        "faketime - 0 2: faketime is missing (it is installed for you only with INSTALL_SERVERS=yes)"
+    )
     assert "FAKETIME_URL" not in output
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from dupeproof.core.records import Finish
 from dupeproof.errors import StoreUnavailable
-from dupeproof.stores._async.coalescer import AsyncCoalescer
-from dupeproof.stores._sync.coalescer import Coalescer
-from dupeproof.stores.batching import LARGEST_BATCH, LARGEST_CALL, MOST_WAITING
+from dupeproof.guards.runtime_async import insisting
+from dupeproof.stores.batch import LARGEST_BATCH, LARGEST_CALL, MOST_WAITING
+from dupeproof.stores.coalescer import Coalescer
+from dupeproof.stores.coalescer_async import AsyncCoalescer
 
 
 class Peculiar(Exception):
@@ -370,3 +371,31 @@ class TestThreads:
         for answers in threads.pool.map(caller, range(32)):
             assert all(answers)
         assert sum(map(len, threads.sent)) == 32 * 200
+
+
+def test_a_loop_that_ends_with_calls_under_way_ends():
+    """`asyncio.run` cancels all tasks at its end: also one that was to send a batch and has not begun."""
+
+    async def send(items):
+        await asyncio.sleep(0)
+        return list(items)
+
+    async def busy(turns):
+        coalescer = AsyncCoalescer(send)
+
+        async def caller(number):
+            while True:
+                await insisting(coalescer, [number])
+                for _ in range(3):
+                    await asyncio.sleep(0)
+
+        callers = [asyncio.create_task(caller(number)) for number in range(3)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        assert not any(each.done() for each in callers)
+
+    for turns in range(20, 60):
+        loop = threading.Thread(target=lambda turns=turns: asyncio.run(busy(turns)), daemon=True)
+        loop.start()
+        loop.join(10)
+        assert not loop.is_alive(), turns

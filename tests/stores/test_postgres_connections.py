@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from dupeproof import Once, StoreUnavailable
-from dupeproof.stores.postgres._async import pool as async_pool
-from dupeproof.stores.postgres._sync import pool as sync_pool
+from dupeproof.stores.postgres import pool as sync_pool
+from dupeproof.stores.postgres import pool_async as async_pool
 from support.flavors import both_flavors, open_once
 from support.proxy import Proxy
 from support.workers import wait_for

@@ -11,7 +11,7 @@ import pytest
 from dupeproof import AsyncInbox, ConfigError, Inbox, StoreUnavailable
 from dupeproof.filters import SequenceGuard
 from dupeproof.stores import open_store
-from dupeproof.testing.servers import Postgres
+from dupeproof_lab.servers import Postgres
 from support.flavors import open_once
 
 

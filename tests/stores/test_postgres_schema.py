@@ -8,7 +8,7 @@ import pytest
 from dupeproof import Once, StoreUnavailable
 from dupeproof.stores import open_async_store, open_store
 from dupeproof.stores.postgres.migrations import migrations
-from dupeproof.testing.servers import install
+from dupeproof_lab.servers import install
 
 
 def dumped(url: str) -> str:

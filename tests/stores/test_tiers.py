@@ -15,12 +15,12 @@ from dupeproof.core.records import ClaimRequest, Fail, Finish, Mark, Release, Re
 from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.keys import key_digest
 from dupeproof.stores import copies, open_store
-from dupeproof.stores._async import tiered as tiered_module
-from dupeproof.stores._async.tiered import AsyncTieredStore
-from dupeproof.stores._sync.tiered import TieredStore
+from dupeproof.stores import tiered_async as tiered_module
 from dupeproof.stores.memory import AsyncMemoryStore, MemoryStore
 from dupeproof.stores.memory.shelf import MemoryShelf
 from dupeproof.stores.sqlite import SQLiteStore
+from dupeproof.stores.tiered import TieredStore
+from dupeproof.stores.tiered_async import AsyncTieredStore
 
 # Under any interleaving
 

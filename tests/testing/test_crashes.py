@@ -11,8 +11,8 @@ import pytest
 from crashes_consumer import MESSAGES, consume
 
 from dupeproof import Busy, ConfigError, Held, Inbox
-from dupeproof.guards._sync import claims, running
-from dupeproof.inbox._sync import inbox as inbox_module
+from dupeproof.guards import claims, runner
+from dupeproof.inbox import inbox as inbox_module
 from dupeproof.testing import Crashed, crash_at, points, reached
 from dupeproof.testing.crashes import VARIABLE
 from support.flavors import open_once
@@ -173,7 +173,7 @@ def test_an_unknown_point_is_refused_with_a_list_of_those_there_are():
     ):
         crash_at("after-lunch").__enter__()
     died = subprocess.run(
-        [sys.executable, "-c", "import dupeproof"],
+        [sys.executable, "-c", "from dupeproof import Once"],
         env={**os.environ, VARIABLE: "after-lunch"},
         capture_output=True,
         text=True,
@@ -186,7 +186,7 @@ def test_an_unknown_point_is_refused_with_a_list_of_those_there_are():
 @pytest.mark.parametrize("text", ["after-commit:", "after-commit:x", "after-commit:0", ":"])
 def test_what_cannot_be_read_in_the_environment_is_refused(text):
     died = subprocess.run(
-        [sys.executable, "-c", "import dupeproof"],
+        [sys.executable, "-c", "from dupeproof import Once"],
         env={**os.environ, VARIABLE: text},
         capture_output=True,
         text=True,
@@ -218,7 +218,7 @@ def test_a_point_is_armed_once():
 
 
 def test_unarmed_points_are_not_even_called(monkeypatch, inbox, file):
-    for module in (claims, running, inbox_module):
+    for module in (claims, runner, inbox_module):
         monkeypatch.setattr(module, "reached", None)
     with sqlite3.connect(file) as connection:
         assert Inbox("billing").first(connection, "m-1") is True

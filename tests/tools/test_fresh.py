@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dupeproof.testing.servers import wait_until, warden
+from dupeproof_lab.servers import wait_until, warden
 
 FRESH = Path(__file__).parents[2] / "tools" / "fresh.py"
 

@@ -34,20 +34,31 @@ def test_what_is_checked_in_is_what_the_tool_writes():
 
 
 def test_a_truncated_twin_is_found_and_written_anew(project):
-    twin = project / "src/dupeproof/core/_sync/protocols.py"
+    twin = project / "src/dupeproof/core/contract.py"
     whole = twin.read_text()
     twin.write_text(whole[: len(whole) // 2])
     run = check(project)
     assert run.returncode == 1
-    assert "protocols.py" in run.stdout
+    assert "contract.py" in run.stdout
     assert twins(project).returncode == 0
     assert twin.read_text() == whole
 
 
 def test_a_missing_and_an_orphaned_twin_are_found(project):
-    (project / "src/dupeproof/core/_sync/protocols.py").unlink()
-    (project / "src/dupeproof/core/_sync/orphan.py").write_text("x = 1\n")
+    (project / "src/dupeproof/core/contract.py").unlink()
+    (project / "src/dupeproof/core/orphan.py").write_text(
+        "# Written by tools/twins.py from elsewhere\nx = 1\n"
+    )
     run = check(project)
     assert run.returncode == 1
-    assert "no source for src/dupeproof/core/_sync/orphan.py" in run.stdout
-    assert "differs: src/dupeproof/core/_sync/protocols.py" in run.stdout
+    assert "no source for src/dupeproof/core/orphan.py" in run.stdout
+    assert "differs: src/dupeproof/core/contract.py" in run.stdout
+
+
+def test_a_file_that_somebody_wrote_is_not_written_over(project):
+    twin = project / "src/dupeproof/core/contract.py"
+    twin.write_text("mine = 1\n")
+    run = twins(project)
+    assert run.returncode == 1
+    assert "written by hand: src/dupeproof/core/contract.py" in run.stdout
+    assert twin.read_text() == "mine = 1\n"

@@ -35,7 +35,7 @@ from dupeproof.filters import (
     SequenceGuard,
     Verdict,
 )
-from dupeproof.guards.decorated import Guarded
+from dupeproof.guards.functions import Guarded
 from dupeproof.guards.results import DeadCall, Result
 from dupeproof.http import SHARED, IdempotencyMiddleware, idempotency, key_for
 from dupeproof.http.drf import Idempotent as DrfIdempotent

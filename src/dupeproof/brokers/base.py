@@ -1,6 +1,7 @@
 """What all brokers have in common: messages, what becomes of them, and what a broker can and cannot do."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -20,9 +21,21 @@ class Message(Struct, frozen=True, kw_only=True):
     """Where it was published to: a routing key, topic, stream or subject."""
     key: str | None = None
     """Messages with the same key come one after the other, in the order they were delivered."""
+    type: str = ""
+    """What kind of event it tells of, as its sender said: `outbox.add(type=…)`."""
+    content_type: str | None = None
+    correlation_id: str | None = None
+    timestamp: datetime | None = None
+    """When it was sent, in UTC: by the broker's clock where it has one, else as its sender said."""
+    partition: int | None = None
+    """Of Kafka."""
+    position: int | str | None = None
+    """Where it lies: an offset of Kafka, a sequence number of JetStream, an entry id of Redis. None where there is no such thing."""
     attempt: int = 1
     redelivered: bool = False
     """The broker's hint that this may not be the first time. Then it is worked on alone, and with an inbox counted."""
+    raw: Any = None
+    """The message as the driver gave it, with all that is not said here."""
 
     def json(self) -> Any:
         """The body read as JSON. A handler that lets this fail has the message put aside at once."""
@@ -43,6 +56,8 @@ class Delivery(Struct, eq=False):
     """It is put aside; only the database has yet to know that we are past it."""
     begun: bool = False
     """That it is worked on is written down."""
+    source: Any = None
+    """Of several, the one it came from."""
 
     @property
     def came_before(self) -> bool:
@@ -103,6 +118,8 @@ class Features(Struct, frozen=True, kw_only=True):
 
 REASON, ATTEMPTS, ORIGIN = "dupeproof-reason", "dupeproof-attempts", "dupeproof-queue"
 """Headers of a message that was put aside."""
+UNUSABLE_ID = "dupeproof-unusable-id"
+"""The same, for an id that cannot be one: under its own name it would keep the dead letter from being read."""
 _LONGEST_REASON = 1_000
 
 
@@ -112,9 +129,8 @@ def dead_name(queue: str) -> str:
 
 
 def dead_headers(delivery: Delivery, reason: str, queue: str) -> dict[str, str]:
-    """The message's own, and why it is here."""
-    ours = {REASON: reason[:_LONGEST_REASON], ATTEMPTS: str(delivery.message.attempt), ORIGIN: queue}
-    return {**delivery.message.headers, **ours}
+    """Why it is here."""
+    return {REASON: reason[:_LONGEST_REASON], ATTEMPTS: str(delivery.message.attempt), ORIGIN: queue}
 
 
 class Reject(Exception):
@@ -124,17 +140,9 @@ class Reject(Exception):
 UNGUARDED = object()
 """In place of a guard: every delivery is handed over, also the second of a message. For handlers that know by themselves."""
 Handler = Callable[..., Any]
-"""`handler(message, connection)` with an inbox, `handler(message)` with a guard; a coroutine function or a plain one."""
+"""`handler(message, connection)` with an inbox, `handler(message)` with a guard; a coroutine function or a plain one.
+
+What it asks for by its annotations is in `handlers`.
+"""
 Middleware = Callable[..., Any]
 """`middleware(message, call_next)`, which returns `call_next(message)`."""
-
-
-def layered(handler: Handler, middleware: tuple[Middleware, ...]) -> Handler:
-    """The handler inside its middleware, the first outermost."""
-    for layer in reversed(middleware):
-        handler = _around(layer, handler)
-    return handler
-
-
-def _around(layer: Middleware, inner: Handler) -> Handler:
-    return lambda message, *rest: layer(message, lambda changed: inner(changed, *rest))

@@ -1,8 +1,22 @@
-"""What goes wrong between us and a broker."""
+"""What goes wrong between us and a broker, and who is to blame: the message, or a database that is down for a while."""
 
-from dupeproof.errors import BrokerUnavailable, DupeproofError
+import msgspec
 
-__all__ = ["BrokerUnavailable", "Fenced", "NotPublished"]
+from dupeproof.brokers.base import Reject
+from dupeproof.errors import (
+    BrokerUnavailable,
+    Busy,
+    ClaimLost,
+    Dead,
+    DupeproofError,
+    Held,
+    KeyReused,
+    RetryTransaction,
+    StoreUnavailable,
+)
+from dupeproof.sql.faults import code_of, is_database_error
+
+__all__ = ["BrokerUnavailable", "Fenced", "HungUp", "NotPublished"]
 
 
 class NotPublished(DupeproofError):
@@ -13,5 +27,36 @@ class NotPublished(DupeproofError):
         self.reason = reason
 
 
+class HungUp(BrokerUnavailable):
+    """The connection was closed while messages were under way: an outage, or one of them is what the broker cannot take."""
+
+
 class Fenced(DupeproofError):
     """Another consumer has taken over what this one was working on; what it did is rolled back."""
+
+
+_PASSING = ("08", "53", "57P", "40")
+"""Classes of SQLSTATE: connection lost, out of resources, shut down or starting up, rolled back in favour of another."""
+_PASSING_NUMBERS = frozenset({1040, 1053, 2002, 2003, 2006, 2013})
+"""The same in numbers of MySQL and MariaDB."""
+HOPELESS = (Reject, msgspec.DecodeError, UnicodeDecodeError, KeyReused, Held, Dead)
+"""No further delivery would end differently."""
+ELSEWHERE = (Busy, ClaimLost)
+"""Someone else is at it; how that ends, the next delivery will find out."""
+
+
+def not_now(exc: BaseException) -> bool:
+    """Whether the database, and not the work, was the trouble."""
+    if isinstance(exc, RetryTransaction | StoreUnavailable):
+        return True
+    names = {each.__name__ for each in type(exc).__mro__}
+    if not is_database_error(exc) or not names & {
+        "OperationalError",
+        "InterfaceError",
+        "PostgresConnectionError",
+    }:
+        return False
+    code = code_of(exc)
+    if isinstance(code, int):
+        return code in _PASSING_NUMBERS
+    return code is None or code.startswith(_PASSING)

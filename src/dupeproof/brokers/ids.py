@@ -1,6 +1,6 @@
 """The id of a delivered message: as its broker has it, as the user reads it, or by the policy for those without."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,6 +11,12 @@ from dupeproof.errors import KeyInvalid, KeyMissing
 from dupeproof.keys.ids import content_id
 from dupeproof.keys.names import check_key
 
+_IN_HEADERS = {
+    "content_type": ("content-type",),
+    "correlation_id": ("correlation-id", "correlation_id", "x-correlation-id"),
+}
+"""What brokers without properties of their own have in headers, under the names that clients give them."""
+
 
 def delivery(
     find: Callable[[], str | None], receipt: Any, *, lane: str | None = None, **fields: Any
@@ -20,8 +26,20 @@ def delivery(
         ident, fault = find(), None
     except KeyInvalid as exc:
         ident, fault = None, exc
-    message = Message(id=ident, **fields)
+    message = Message(id=ident, **{**_in_headers(fields["headers"]), **fields})
     return Delivery(message, receipt, message.key if lane is None else lane, fault)
+
+
+def _in_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    if not headers:
+        return {}
+    known = {name.lower(): value for name, value in headers.items()}
+    return {
+        field: known[name]
+        for field, names in _IN_HEADERS.items()
+        for name in reversed(names)
+        if name in known
+    }
 
 
 def identify(each: Delivery, plan: Plan) -> KeyInvalid | None:

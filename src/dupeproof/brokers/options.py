@@ -6,7 +6,9 @@ from typing import Any, Literal, TypedDict, get_args
 
 from msgspec import Struct
 
+from dupeproof import defaults
 from dupeproof.brokers.base import UNGUARDED, Handler, Message, Middleware
+from dupeproof.brokers.handlers import wanted_by
 from dupeproof.core.callables import is_async, takes
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Listener, as_listeners
@@ -57,15 +59,15 @@ class Plan(Struct, frozen=True):
 
 def make_plan(
     *,
-    concurrency: int = 1,
-    batch: int = 100,
+    concurrency: int = defaults.CONCURRENCY,
+    batch: int = defaults.CONSUMER_BATCH,
     middleware: Iterable[Middleware] = (),
     missing_id: MissingId = "dead",
     id_of: IdOf | None = None,
-    max_attempts: int | None = 10,
-    backoff: Duration = "1s",
-    max_backoff: Duration = "1m",
-    drain: Duration = "20s",
+    max_attempts: int | None = defaults.MAX_ATTEMPTS,
+    backoff: Duration = defaults.BACKOFF,
+    max_backoff: Duration = defaults.CONSUMER_MAX_BACKOFF,
+    drain: Duration = defaults.CONSUMER_DRAIN,
     events: Iterable[Listener] = (),
 ) -> Plan:
     if id_of is not None and not callable(id_of):
@@ -95,11 +97,27 @@ def whole(value: object, name: str, most: int) -> int:
     raise ConfigError(f"{name} must be a whole number from 1 to {most:,}; got {value!r:.40}")
 
 
-def check_place(url: object, queue: object) -> None:
-    """Before a driver sees them, each of which makes something else of nothing."""
-    for name, value in (("url", url), ("queue", queue)):
-        if not isinstance(value, str) or not value:
-            raise ConfigError(f"{name} must be a text, and not empty; got {type(value).__qualname__}")
+Queues = str | Iterable[str]
+"""One, or several for one consumer."""
+
+
+def check_place(url: object, queue: object) -> list[str]:
+    """Before a driver sees them, each of which makes something else of nothing. The queues, also where it is one."""
+    _check_name("url", url)
+    if isinstance(queue, str) or not isinstance(queue, Iterable):
+        queue = [queue]
+    names = [_check_name("queue", each) for each in queue]
+    if not names:
+        raise ConfigError("queue must name at least one; got an empty list")
+    if len(set(names)) < len(names):
+        raise ConfigError("queue names one of them twice")
+    return names
+
+
+def _check_name(what: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{what} must be a text, and not empty; got {type(value).__qualname__}")
+    return value
 
 
 def check_known(options: Iterable[str]) -> None:
@@ -125,6 +143,11 @@ def check_guard(handler: Handler, inbox: Any, once: Any) -> None:
     """One of the two, and of the same kind as the handler."""
     if not callable(handler):
         raise ConfigError(f"handler must be a function; got a {type(handler).__qualname__}")
+    wanted = wanted_by(handler)
+    if wanted.batch and inbox is None:
+        raise ConfigError(
+            "a handler of batches needs inbox=: its messages share a transaction, and a claim is for one message"
+        )
     if once is UNGUARDED and inbox is None:
         check_arguments(handler, "message")
         return
@@ -144,15 +167,17 @@ def check_guard(handler: Handler, inbox: Any, once: Any) -> None:
             f"the handler is {'async' if is_async(handler) else 'not async'}, and {kind} is "
             f"{'not' if is_async(handler) else 'only for those that are'}; use {other}, or change the handler"
         )
+    also = ("message",) if wanted.message else ()
     if inbox is None:
-        check_arguments(handler, "message", because=" with once=")
+        check_arguments(handler, "message", because=" with once=", also=also)
     else:
-        check_arguments(handler, "message", "connection", because=" with inbox=")
+        first = "messages" if wanted.batch else "message"
+        check_arguments(handler, first, "connection", because=" with inbox=", also=also)
 
 
-def check_arguments(handler: Handler, *names: str, because: str = "") -> None:
-    """Else every message would fail, and in the end be put aside, for what is wrong with none of them."""
-    if not takes(handler, len(names)):
+def check_arguments(handler: Handler, *names: str, because: str = "", also: Iterable[str] = ()) -> None:
+    """Else every message would fail, and in the end be dead-lettered, for what is wrong with none of them."""
+    if not takes(handler, len(names), also):
         raise ConfigError(
             f"the handler is called as handler({', '.join(names)}){because}, and "
             f"{getattr(handler, '__qualname__', type(handler).__qualname__)} takes other arguments"

@@ -7,6 +7,12 @@ from msgspec import Struct
 from dupeproof.brokers.base import Delivery, Verdict
 
 
+class Failed(Struct, frozen=True):
+    """A message failed, and nothing of its work is left."""
+
+    error: BaseException
+
+
 class Outcome(Struct):
     """Verdicts for the first of a chunk; what has none waits in its lane for so many seconds."""
 
@@ -20,6 +26,18 @@ class Finished(Struct):
     lane: int
     chunk: Sequence[Delivery]
     outcome: Outcome | BaseException
+
+
+class Health(Struct, frozen=True):
+    """What a consumer says of itself to a probe."""
+
+    ok: bool
+    trouble: str
+    """Why not, in words; no passwords."""
+    in_hand: int
+    """Messages that were delivered and are not settled."""
+    lag: int | None
+    """Messages that waited at the broker when it was last asked, every ten seconds; None where it does not tell."""
 
 
 class Tally(Struct):

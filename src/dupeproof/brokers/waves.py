@@ -2,10 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 
+from dupeproof.errors import DupeproofError
 from dupeproof.outbox.failures import HeldBack
 from dupeproof.outbox.messages import Message
 
 Result = BaseException | None
+
+
+class Unanswered(Exception):
+    """In place of a result: the connection was lost before the broker has confirmed the message. `cause` says how."""
+
+    def __init__(self, cause: DupeproofError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 class Waves:
@@ -17,7 +26,8 @@ class Waves:
     def __init__(self, messages: Sequence[Message]) -> None:
         self._left = list(enumerate(messages))
         self._results: list[Result] = [HeldBack() for _ in messages]
-        self._wave: list[tuple[int, Message]] = []
+        self._wave: dict[str, tuple[int, Message]] = {}
+        self._answered = 0
         self._stuck: set[str] = set()
 
     def __iter__(self) -> Iterator[list[Message]]:
@@ -35,16 +45,22 @@ class Waves:
                     ids.add(message.id)
                 if message.key is not None:
                     seen.add(message.key)
-            self._wave, self._left = wave, later
+            self._wave, self._left = {pair[1].id: pair for pair in wave}, later
             if wave:
                 yield [message for _, message in wave]
 
-    def answer(self, results: Sequence[Result]) -> None:
-        """What became of the messages of the last wave."""
-        for (place, message), result in zip(self._wave, results, strict=True):
-            self._results[place] = result
-            if result is not None and message.key is not None:
-                self._stuck.add(message.key)
+    def answer(self, message: Message, result: Result) -> None:
+        """What became of one of the last wave."""
+        place, _ = self._wave[message.id]
+        self._results[place] = result
+        self._answered += 1
+        if result is not None and message.key is not None:
+            self._stuck.add(message.key)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether anything is known of any."""
+        return self._answered > 0
 
     @property
     def results(self) -> list[Result]:

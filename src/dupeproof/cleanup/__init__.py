@@ -1,7 +1,7 @@
 """Remove what has expired: in small batches, once or as a background service, sync and async."""
 
-from dupeproof.cleanup._async.purger import AsyncPurger
-from dupeproof.cleanup._sync.purger import Purger
-from dupeproof.cleanup.pacing import PurgeReport
+from dupeproof.cleanup.pace import PurgeReport
+from dupeproof.cleanup.purger import Purger
+from dupeproof.cleanup.purger_async import AsyncPurger
 
 __all__ = ["AsyncPurger", "PurgeReport", "Purger"]

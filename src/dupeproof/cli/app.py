@@ -1,15 +1,15 @@
 """All commands under one name, and how they end: 0 done, 1 not found or not proven, 2 wrong use or a store that is down."""
 
 from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dupeproof.cli import settings
-from dupeproof.cli.commands.bench import bench
 from dupeproof.cli.commands.console import console
-from dupeproof.cli.commands.demo import demo
 from dupeproof.cli.commands.doctor import doctor
 from dupeproof.cli.commands.forget import forget
 from dupeproof.cli.commands.outbox import outbox
@@ -20,12 +20,11 @@ from dupeproof.cli.commands.resolve import resolve
 from dupeproof.cli.commands.schema import schema
 from dupeproof.cli.commands.show import show
 from dupeproof.cli.commands.stats import stats
-from dupeproof.cli.commands.torture import torture_command
 from dupeproof.cli.commands.version import version
 from dupeproof.cli.commands.windows import windows
 from dupeproof.cli.output import NotFound, complain, without_secrets
 from dupeproof.cli.publishers import EXTRAS
-from dupeproof.errors import DupeproofError
+from dupeproof.errors import ConfigError, DupeproofError
 
 app = typer.Typer(
     name="dupeproof",
@@ -77,22 +76,8 @@ THE_OUTBOX = "The outbox"
 
 app.command(
     rich_help_panel=TRY_IT,
-    epilog="Example: **dupeproof demo --orders 1000 --out out**",
-)(demo)
-app.command(
-    rich_help_panel=TRY_IT,
-    epilog="Example: **dupeproof bench --quick --only redis,memory --out out**",
-)(bench)
-app.command(
-    rich_help_panel=TRY_IT,
     epilog="Example: **dupeproof plan --rate 50000/s --window 24h --result-size 500**",
 )(plan)
-app.command(
-    name="torture",
-    rich_help_panel=TRY_IT,
-    epilog="Examples: **dupeproof torture --broker rabbitmq --messages 2000 --kills 20** · "
-    "**dupeproof torture --handler myapp:handle --check myapp:count**",
-)(torture_command)
 app.command(rich_help_panel=TRY_IT, epilog="Example: **dupeproof version**")(version)
 app.command(
     rich_help_panel=A_KEY,
@@ -137,6 +122,28 @@ app.command(
     epilog="Example: **dupeproof windows set postgresql://app@localhost/shop billing 4h**",
 )(windows)
 
+
+@cache
+def add_commands_of_others() -> dict[str, str]:
+    """Add the commands that other installed distributions have for us, as dupeproof-lab does; where each comes from."""
+    found = entry_points(group="dupeproof.commands")
+    added = {}
+    for point in found:
+        try:
+            point.load()(app)
+        except Exception as exc:  # noqa: BLE001 - somebody else's fault must not take our own commands with it
+            complain(f"the command {point.name} cannot be loaded from {point.value}: {exc}")
+        else:
+            added[point.name] = point.value
+    return added
+
+
+def _is_own(arguments: Sequence[str]) -> bool:
+    """Whether the command is surely one of ours, so that others, which take longer to load, need not be."""
+    own = {getattr(command.callback, "__name__", "") for command in app.registered_commands} | {"outbox"}
+    return bool(arguments) and arguments[0] in own
+
+
 # typer brings a click of its own or uses the installed one, by version; this is the base of its errors in both.
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
@@ -145,6 +152,10 @@ def run(arguments: Sequence[str]) -> int:
     """Carry out one command line; the exit code. Errors are one line, without a traceback and without a password."""
     settings.json_wanted.set("--json" in arguments)
     try:
+        if not _is_own(arguments):
+            others = add_commands_of_others()
+            if arguments and arguments[0] in settings.LAB and arguments[0] not in others:
+                raise ConfigError(f"{arguments[0]} is a command of the lab; run: pip install dupeproof-lab")
         code = app(args=list(arguments), prog_name="dupeproof", standalone_mode=False)
     except NotFound as exc:
         text, code = str(exc), 1

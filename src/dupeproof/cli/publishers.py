@@ -10,9 +10,11 @@ BROKERS = {
     "amqp": ("rabbitmq", "RabbitPublisher", "pika", "rabbitmq"),
     "amqps": ("rabbitmq", "RabbitPublisher", "pika", "rabbitmq"),
     "kafka": ("kafka", "KafkaPublisher", "confluent_kafka", "kafka"),
+    "kafkas": ("kafka", "KafkaPublisher", "confluent_kafka", "kafka"),
     "redis": ("redis_streams", "RedisStreamPublisher", "redis", "redis"),
     "rediss": ("redis_streams", "RedisStreamPublisher", "redis", "redis"),
     "nats": ("nats", "NatsPublisher", "nats", "nats"),
+    "tls": ("nats", "NatsPublisher", "nats", "nats"),
 }
 """By scheme: the module, its publisher, the driver that is needed and the extra that brings it."""
 EXTRAS = {driver: extra for *_, driver, extra in BROKERS.values()} | {
@@ -23,8 +25,8 @@ EXTRAS = {driver: extra for *_, driver, extra in BROKERS.values()} | {
 
 
 def open_publisher(to: str) -> Any:
-    """`amqp://…`, `kafka://host:9092`, `redis://…`, `nats://…`, `stdout:` or `python:module.function`."""
-    scheme, separator, rest = to.partition("://")
+    """`amqp://…`, `kafka://host:9092`, `redis://…`, `nats://…`, with TLS `amqps`, `kafkas`, `rediss` and `tls`; `stdout:` or `python:module.function`."""
+    scheme, separator, _ = to.partition("://")
     if not separator or scheme not in BROKERS:
         return open_target(to, beside=[f"{known}://…" for known in BROKERS])
     module, publisher, driver, extra = BROKERS[scheme]
@@ -36,4 +38,4 @@ def open_publisher(to: str) -> Any:
         raise ConfigError(
             f'{scheme}:// needs {driver}, which is not installed; run: pip install "dupeproof[{extra}]"'
         ) from exc
-    return kind(rest.rstrip("/") if scheme == "kafka" else to)
+    return kind(to)

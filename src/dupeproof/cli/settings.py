@@ -23,6 +23,8 @@ FILE_VARIABLE = "DUPEPROOF_CONFIG"
 URL_VARIABLE = "DUPEPROOF_URL"
 NAMESPACE_VARIABLE = "DUPEPROOF_NAMESPACE"
 _SHARED = ("url", "namespace")
+LAB = ("bench", "demo", "torture")
+"""Commands of dupeproof-lab, which is loaded for them only. Their tables may be in the file all the same."""
 
 
 class Settings(Struct, frozen=True):
@@ -51,7 +53,8 @@ def read(path: Path | None, group: Any) -> Settings:
     for name, value in shared.items():
         if not isinstance(value, str) or not value:
             raise ConfigError(f"{file}: {name} must be a text")
-    return Settings(shared.get("url"), _defaults(group, tables, shared, str(file)))
+    known = {name: table for name, table in tables.items() if name in group.commands or name not in LAB}
+    return Settings(shared.get("url"), _defaults(group, known, shared, str(file)))
 
 
 def _defaults(group: Any, tables: Mapping[str, Any], shared: Mapping[str, str], where: str) -> dict[str, Any]:

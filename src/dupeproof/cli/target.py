@@ -10,7 +10,7 @@ from dupeproof.cli import settings
 from dupeproof.core.protocols import Store
 from dupeproof.errors import ConfigError
 from dupeproof.stores import open_store
-from dupeproof.stores.opening import durable_url
+from dupeproof.stores.factory import durable_url
 from dupeproof.stores.urls import parse_url
 
 _NONE_GIVEN = f"{settings.URL_VARIABLE} or {settings.FILE} where left out"

@@ -7,7 +7,7 @@
 Everyone who reaches it may look, so mount it behind your own sign-in. Only who has the token may change anything.
 """
 
-from dupeproof.console.listening import ConsoleListener
+from dupeproof.console.live_counts import ConsoleListener
 
 __all__ = ["ConsoleApp", "ConsoleListener"]
 

@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Struct
 from starlette.requests import Request
 
-from dupeproof.console.desk import Desk
+from dupeproof import defaults
+from dupeproof.console.request_limits import Desk
 from dupeproof.core.states import Event, State, allows
 from dupeproof.errors import ConfigError, DupeproofError
 
@@ -61,7 +62,7 @@ class KeyTarget(Struct, frozen=True, kw_only=True):
     namespace: str
     key: str
     result: str = "null"
-    window: str = "24h"
+    window: str = defaults.WINDOW
 
 
 def possible(state: str) -> dict[str, Action]:

@@ -8,9 +8,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from dupeproof.console import changing, pages
-from dupeproof.console.desk import Desk
-from dupeproof.console.listening import ConsoleListener
+from dupeproof.console import change_pages, pages
+from dupeproof.console.live_counts import ConsoleListener
+from dupeproof.console.request_limits import Desk
 from dupeproof.console.shield import Shield
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.errors import DupeproofError
@@ -23,13 +23,13 @@ _ROUTES = [
     Route("/outbox", pages.outbox, name="outbox"),
     Route("/purge", pages.purge, name="purge"),
     Route("/audit", pages.audit, name="audit"),
-    Route("/keys", changing.keys, name="keys", methods=_BOTH),
-    Route("/keys/confirm", changing.confirm_key, name="confirm_key", methods=_POST),
-    Route("/keys/change", changing.do_key, name="change_key", methods=_POST),
-    Route("/outbox/confirm", changing.confirm_message, name="confirm_message", methods=_POST),
-    Route("/outbox/change", changing.do_message, name="change_message", methods=_POST),
-    Route("/sign-in", changing.sign_in, name="sign_in", methods=_BOTH),
-    Route("/sign-out", changing.sign_out, name="sign_out", methods=_POST),
+    Route("/keys", change_pages.keys, name="keys", methods=_BOTH),
+    Route("/keys/confirm", change_pages.confirm_key, name="confirm_key", methods=_POST),
+    Route("/keys/change", change_pages.do_key, name="change_key", methods=_POST),
+    Route("/outbox/confirm", change_pages.confirm_message, name="confirm_message", methods=_POST),
+    Route("/outbox/change", change_pages.do_message, name="change_message", methods=_POST),
+    Route("/sign-in", change_pages.sign_in, name="sign_in", methods=_BOTH),
+    Route("/sign-out", change_pages.sign_out, name="sign_out", methods=_POST),
     Mount("/static", StaticFiles(packages=[("dupeproof.console", "static")]), name="static"),
 ]
 
@@ -53,7 +53,7 @@ class ConsoleApp:
         hosts: Collection[str] | None = None,
     ) -> None:
         self._desk = Desk(store, database=database, listener=listener, token=token, show_results=show_results)
-        refused = dict.fromkeys((DupeproofError, changing.SignInFirst), changing.refused)
+        refused = dict.fromkeys((DupeproofError, change_pages.SignInFirst), change_pages.refused)
         app = Starlette(routes=_ROUTES, exception_handlers=refused, lifespan=self._live)
         app.state.desk = self._desk
         self._app = Shield(app, hosts)

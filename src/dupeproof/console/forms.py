@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from dupeproof.console.desk import desk_of
+from dupeproof.console.request_limits import desk_of
 from dupeproof.core.durations import about
 from dupeproof.errors import ConfigError
 

@@ -3,10 +3,10 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dupeproof.console.desk import desk_of
-from dupeproof.console.drawing import HEIGHT, WIDTH, bars, line
+from dupeproof.console.charts import HEIGHT, WIDTH, bars, line
 from dupeproof.console.forms import page
 from dupeproof.console.rates import TROUBLE
+from dupeproof.console.request_limits import desk_of
 from dupeproof.keys.names import key_digest
 
 _MOST_GROUPS = 50

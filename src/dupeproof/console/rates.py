@@ -7,7 +7,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from dupeproof.core.events import Kind
-from dupeproof.metrics.counting import Labels
+from dupeproof.metrics.counters import Labels
 
 NEW = frozenset({Kind.WON, Kind.TOOK_OVER, Kind.FRESH})
 DUPLICATE = frozenset({Kind.REPLAYED, Kind.SEEN, Kind.BUSY, Kind.MISMATCH, Kind.HELD})

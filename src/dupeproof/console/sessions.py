@@ -10,7 +10,7 @@ from dupeproof.core.clock import system_clock
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.errors import ConfigError, TokenError
 from dupeproof.tokens import AsyncOneTimeTokens
-from dupeproof.tokens.signing import Signer
+from dupeproof.tokens.signature import Signer
 
 COOKIE = "dupeproof_console"
 _SHORTEST = 16

@@ -1,5 +1,6 @@
 """What kind of function one was given."""
 
+from collections.abc import Iterable
 from inspect import iscoroutinefunction, signature
 from typing import Any
 
@@ -9,14 +10,14 @@ def is_async(function: object) -> bool:
     return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
 
 
-def takes(function: Any, arguments: int) -> bool:
-    """Whether it can be called with so many positional arguments; one that does not tell is believed."""
+def takes(function: Any, arguments: int, names: Iterable[str] = ()) -> bool:
+    """Whether it can be called with so many positional arguments and these names; one that does not tell is believed."""
     try:
         known = signature(function)
     except (TypeError, ValueError):
         return True
     try:
-        known.bind(*range(arguments))
+        known.bind(*range(arguments), **dict.fromkeys(names))
     except TypeError:
         return False
     return True

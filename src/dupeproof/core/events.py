@@ -38,6 +38,8 @@ class Kind(StrEnum):
     SENT = "sent"
     SENT_AGAIN = "sent_again"
     BACKLOG = "backlog"
+    LAG = "lag"
+    """Of a consumer: `count` messages wait at the broker for the group `namespace` in the queue `name`."""
     STORE_CALL = "store_call"
     """A batch was sent to a store; `name` is the verb. Told only to listeners that have `wants_store_calls`."""
 

@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dupeproof import defaults
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.records import Terms
 from dupeproof.errors import ConfigError
@@ -12,7 +13,6 @@ from dupeproof.errors import ConfigError
 OnBusy = Literal["raise", "wait"]
 OnAbandoned = Literal["rerun", "hold"]
 OnStoreDown = Literal["raise", "run"]
-_BEATS_PER_LEASE = 3
 
 
 class Policy(Struct, frozen=True):
@@ -58,7 +58,7 @@ def make_policy(
 
 
 def _beat(terms: Terms) -> float:
-    return terms.lease / 1_000 / _BEATS_PER_LEASE
+    return terms.lease / 1_000 / defaults.HEARTBEATS_PER_LEASE
 
 
 def _attempts(value: object) -> int:

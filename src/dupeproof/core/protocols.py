@@ -3,17 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from dupeproof.core._async.protocols import (
-    AsyncInspectable,
-    AsyncPurgeable,
-    AsyncSeenSet,
-    AsyncSequenced,
-    AsyncShelf,
-    AsyncShelving,
-    AsyncStore,
-    AsyncWaitable,
-)
-from dupeproof.core._sync.protocols import (
+from dupeproof.core.contract import (
     Inspectable,
     Purgeable,
     SeenSet,
@@ -22,6 +12,16 @@ from dupeproof.core._sync.protocols import (
     Shelving,
     Store,
     Waitable,
+)
+from dupeproof.core.contract_async import (
+    AsyncInspectable,
+    AsyncPurgeable,
+    AsyncSeenSet,
+    AsyncSequenced,
+    AsyncShelf,
+    AsyncShelving,
+    AsyncStore,
+    AsyncWaitable,
 )
 from dupeproof.core.records import ClaimRequest, FoundMark, Terms
 

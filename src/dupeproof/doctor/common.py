@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from dupeproof.core.durations import about
-from dupeproof.core.wording import counted
+from dupeproof.core.plurals import counted
 from dupeproof.doctor.findings import Finding, error, warning
 
 SLOW_MILLISECONDS = 20.0

@@ -8,13 +8,13 @@ from typing import Any
 from msgspec import Struct
 from redis.exceptions import ResponseError
 
-from dupeproof.core.wording import counted
+from dupeproof.core.plurals import counted
 from dupeproof.doctor.common import judge_clock, judge_latency
 from dupeproof.doctor.findings import Finding, error, note, warning
-from dupeproof.stores.redis._sync.client import Client
-from dupeproof.stores.redis._sync.node import Node
+from dupeproof.stores.redis.client import Client
 from dupeproof.stores.redis.faults import translated
 from dupeproof.stores.redis.layout import info as parsed_info
+from dupeproof.stores.redis.node import Node
 from dupeproof.stores.redis.resp import pack
 from dupeproof.stores.redis.targets import target
 from dupeproof.stores.urls import StoreURL

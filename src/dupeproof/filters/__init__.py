@@ -5,27 +5,27 @@ from typing import TYPE_CHECKING, Any
 
 from dupeproof.core.sequences import Verdict
 from dupeproof.errors import ConfigError
-from dupeproof.filters._async.in_front import AsyncInFront
-from dupeproof.filters._async.sequence import AsyncSequenceGuard
-from dupeproof.filters._sync.in_front import InFront
-from dupeproof.filters._sync.sequence import SequenceGuard
+from dupeproof.filters.in_front import InFront
+from dupeproof.filters.in_front_async import AsyncInFront
+from dupeproof.filters.sequence import SequenceGuard
+from dupeproof.filters.sequence_async import AsyncSequenceGuard
 from dupeproof.filters.stats import FilterStats
 
 if TYPE_CHECKING:
-    from dupeproof.filters._async.compact import AsyncCompactSeen
-    from dupeproof.filters._async.redis_bloom import AsyncRedisBloom
-    from dupeproof.filters._sync.compact import CompactSeen
-    from dupeproof.filters._sync.redis_bloom import RedisBloom
     from dupeproof.filters.bloom import Bloom
-    from dupeproof.filters.rotating import RotatingBloom
+    from dupeproof.filters.compact import CompactSeen
+    from dupeproof.filters.compact_async import AsyncCompactSeen
+    from dupeproof.filters.redis_bloom import RedisBloom
+    from dupeproof.filters.redis_bloom_async import AsyncRedisBloom
+    from dupeproof.filters.rotating_bloom import RotatingBloom
 
 _EXTRAS = {
-    "AsyncCompactSeen": ("_async.compact", "redis", "redis"),
-    "CompactSeen": ("_sync.compact", "redis", "redis"),
-    "AsyncRedisBloom": ("_async.redis_bloom", "redis", "redis"),
+    "AsyncCompactSeen": ("compact_async", "redis", "redis"),
+    "CompactSeen": ("compact", "redis", "redis"),
+    "AsyncRedisBloom": ("redis_bloom_async", "redis", "redis"),
     "Bloom": ("bloom", "bloom", "fastbloom_rs"),
-    "RedisBloom": ("_sync.redis_bloom", "redis", "redis"),
-    "RotatingBloom": ("rotating", "bloom", "fastbloom_rs"),
+    "RedisBloom": ("redis_bloom", "redis", "redis"),
+    "RotatingBloom": ("rotating_bloom", "bloom", "fastbloom_rs"),
 }
 """What needs more than dupeproof itself: its module, the extra to install, and the package that brings."""
 

@@ -1,106 +1,146 @@
-"""A Bloom filter in Redis, in bytes: how large it is and where its parts are; bloom.lua does the same sums."""
+# Written by tools/twins.py from src/dupeproof/filters/redis_bits_async.py; change that file instead.
+"""The two ways to have a Bloom filter in Redis: the module's, or a string of our own. One round trip for a batch."""
 
-import math
-import struct
-from functools import cache
-from importlib.resources import files
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-from msgspec import Struct
-
-from dupeproof.errors import ConfigError
-from dupeproof.keys.names import check_namespace, key_digest
-from dupeproof.stores.redis.layout import tag
-from dupeproof.stores.redis.scripting import Script, make_script
-
-_MADE_FOR = struct.Struct(">Qd")
-_HEAD = 24
-_LARGEST = 2**32 - 8 * _HEAD
-"""Bits of a Redis string, which is at most 512 MB, after what stands before them."""
+from dupeproof.errors import ConfigError, StoreUnavailable
+from dupeproof.filters import redis_bits_layout
+from dupeproof.filters.redis_bits_layout import Held, Names, Settings
+from dupeproof.stores.redis.client import Client
+from dupeproof.stores.redis.resp import pack
 
 
-class Shape(Struct, frozen=True):
-    """How many bits there are, and how many places in them an id has."""
+class Bits(Protocol):
+    def add(self, digests: Sequence[bytes]) -> tuple[list[bool], int]:
+        """Which were surely not there before, and how many there are now."""
+        ...
 
-    bits: int
-    places: int
+    def look(self, digests: Sequence[bytes]) -> list[bool]:
+        """Which are surely not there."""
+        ...
 
-    def error_rate(self, taken: float) -> float:
-        """The chance that all places of a new id are taken, when this share of all bits is."""
-        return float(taken**self.places)
-
-    def share_taken(self, added: int) -> float:
-        return -math.expm1(-self.places * added / self.bits)
+    def held(self) -> Held: ...
 
 
-def shape(capacity: int, error_rate: float) -> Shape:
-    """Eight places where ten would take the least memory: a fifth less work for a sixtieth more of it."""
-    places = max(1, round(-math.log2(error_rate) * 0.8))
-    bits = math.ceil(-places * capacity / math.log1p(-(error_rate ** (1 / places))))
-    return Shape(max(bits, 1_024), places)
-
-
-class Names(Struct, frozen=True):
-    """The keys of one filter, all with the same hash tag."""
-
-    tag: int
-    bits: bytes
-    """The filter as a string, on a Redis without the module."""
-    module: bytes
-    """The filter of the module."""
-    made_for: bytes
-    """What the filter of the module was made for: it does not tell its error rate."""
-
-
-class Settings(Struct, frozen=True):
-    name: str
-    names: Names
-    capacity: int
-    error_rate: float
-    shape: Shape
-    made_for: bytes
-
-
-class Held(Struct, frozen=True):
-    """What a filter holds now."""
-
-    added: int
-    bytes: int
-    error_rate: float
-    generations: int = 1
-
-
-def names(name: str) -> Names:
-    digest = key_digest(check_namespace(name))("")
-    letter = tag(digest)
-    return Names(letter, *(b"%b{%c}%b" % (kind, letter, digest) for kind in (b"db", b"df", b"dp")))
-
-
-def made_for(capacity: int, error_rate: float) -> bytes:
-    return _MADE_FOR.pack(capacity, error_rate)
-
-
-def check_made_for(name: str, wanted: bytes, found: bytes) -> None:
-    if found != wanted:
-        (capacity, error_rate), (ours, our_rate) = _MADE_FOR.unpack(found), _MADE_FOR.unpack(wanted)
+def open_bits(client: Client, settings: Settings) -> Bits:
+    """The filter as it is there, or else as this server can have it."""
+    names = settings.names
+    # In this order: who makes a filter of the module writes first what it is made for.
+    commands = [pack(b"EXISTS", names.module), pack(b"GET", names.made_for), pack(b"EXISTS", names.bits)]
+    is_there, made_for, in_string = client.send(commands, [names.tag] * 3)
+    if made_for is not None:
+        redis_bits_layout.check_made_for(settings.name, settings.made_for, made_for)
+        return ModuleBits(client, settings)
+    if is_there:
         raise ConfigError(
-            f"the filter {name!r} was made for {capacity} ids at {error_rate:g}, not for {ours} at {our_rate:g}; "
-            "give the same capacity and error_rate, or another name"
+            f"there is a filter {settings.name!r} whose error rate is not known, because what it was made for is "
+            "gone; call clear() or take another name"
         )
+    if not in_string and _has_module(client, names):
+        return ModuleBits(client, settings)
+    redis_bits_layout.check_fits(settings.shape)
+    return PlainBits(client, settings)
 
 
-def check_fits(wanted: Shape) -> None:
-    if wanted.bits > _LARGEST:
-        most = wanted.bits / _LARGEST
-        raise ConfigError(
-            f"this filter needs {most:.1f} times the 512 MB that a Redis string can have; split the ids over several "
-            "names, or use a Redis with the Bloom module"
+def _has_module(client: Client, names: Names) -> bool:
+    try:
+        client.send([pack(b"BF.EXISTS", names.module, b"-")], [names.tag])
+    except StoreUnavailable as exc:
+        if "unknown command" not in str(exc.__cause__):
+            raise
+        return False
+    return True
+
+
+class PlainBits:
+    """A string of bits and a script. The script compares what it was made for with every call."""
+
+    def __init__(self, client: Client, settings: Settings) -> None:
+        self._client = client
+        self._settings = settings
+
+    def add(self, digests: Sequence[bytes]) -> tuple[list[bool], int]:
+        return self._run(b"add", digests)
+
+    def look(self, digests: Sequence[bytes]) -> list[bool]:
+        absent, _ = self._run(b"look", digests)
+        return absent
+
+    def held(self) -> Held:
+        names, shape = self._settings.names, self._settings.shape
+        _, added = self._run(b"look", [])
+        [taken] = self._client.send([pack(b"BITCOUNT", names.bits, b"24", b"-1")], [names.tag])
+        return Held(added, redis_bits_layout.size(shape), shape.error_rate(taken / shape.bits))
+
+    def _run(self, verb: bytes, digests: Sequence[bytes]) -> tuple[list[bool], int]:
+        settings, running = self._settings, redis_bits_layout.bloom_script()
+        part = (
+            [settings.names.bits],
+            [
+                verb,
+                settings.made_for,
+                b"%d" % settings.shape.bits,
+                b"%d" % settings.shape.places,
+                b"".join([digest[:8] for digest in digests]),
+            ],
         )
+        [answer] = self._client.send(
+            [running.call(*part)],
+            [settings.names.tag],
+            repeat=verb == b"look",
+            in_full=lambda _: running.in_full(*part),
+        )
+        if len(answer) == 1:
+            redis_bits_layout.check_made_for(settings.name, settings.made_for, answer[0])
+        letters, added = answer
+        return [letter == 49 for letter in letters], added
 
 
-def size(wanted: Shape) -> int:
-    return _HEAD + -(-wanted.bits // 8)
+class ModuleBits:
+    """The filter of the module. It grows when it is full, so its rate stays and its memory does not."""
 
+    def __init__(self, client: Client, settings: Settings) -> None:
+        self._client = client
+        self._settings = settings
 
-@cache
-def bloom_script() -> Script:
-    return make_script(files(__package__).joinpath("scripts", "bloom.lua").read_bytes())
+    def add(self, digests: Sequence[bytes]) -> tuple[list[bool], int]:
+        settings, names = self._settings, self._settings.names
+        commands = [
+            # Each time, since a server that was flushed would make a filter without it.
+            pack(b"SET", names.made_for, settings.made_for, b"NX", b"GET"),
+            pack(
+                b"BF.INSERT", names.module, b"CAPACITY", b"%d" % settings.capacity,
+                b"ERROR", repr(settings.error_rate).encode(), b"ITEMS", *digests,
+            ),
+            pack(b"BF.INFO", names.module),
+        ]  # fmt: skip
+        before, answers, info = self._client.send(commands, [names.tag] * 3, repeat=False)
+        if before is not None:
+            redis_bits_layout.check_made_for(settings.name, settings.made_for, before)
+        return [answer == 1 for answer in answers], self._checked(info).added
+
+    def look(self, digests: Sequence[bytes]) -> list[bool]:
+        names = self._settings.names
+        [answers] = self._client.send([pack(b"BF.MEXISTS", names.module, *digests)], [names.tag])
+        return [answer == 0 for answer in answers]
+
+    def held(self) -> Held:
+        names = self._settings.names
+        [is_there] = self._client.send([pack(b"EXISTS", names.module)], [names.tag])
+        if not is_there:
+            return Held(0, 0, 0.0)
+        [info] = self._client.send([pack(b"BF.INFO", names.module)], [names.tag])
+        return self._checked(info)
+
+    def _checked(self, info: Sequence[Any]) -> Held:
+        facts = dict(zip(info[::2], info[1::2], strict=True))
+        settings, filters = self._settings, facts[b"Number of filters"]
+        if filters == 1 and facts[b"Capacity"] != settings.capacity:
+            raise ConfigError(
+                f"the filter {settings.name!r} was made for {facts[b'Capacity']} ids, not for {settings.capacity}; "
+                "give the same capacity, or another name"
+            )
+        added = facts[b"Number of items inserted"]
+        rate = settings.shape.error_rate(settings.shape.share_taken(min(added, settings.capacity)))
+        return Held(added, facts[b"Size"], rate, filters)

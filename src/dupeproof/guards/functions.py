@@ -1,4 +1,4 @@
-"""What is known of a guarded function before it runs: its name, its kind, and the type of its result."""
+"""What is known of a guarded function before it runs: its name, its kind, the type of its result; and its type once it is guarded."""
 
 import functools
 import inspect
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
-from typing import Any
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from dupeproof.core import callables
@@ -156,3 +156,30 @@ class Returns:
 
 def _title(fn: Callable[..., object]) -> str:
     return getattr(fn, "__qualname__", None) or type(fn).__qualname__
+
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R_co = TypeVar("R_co", covariant=True)
+S = TypeVar("S")
+
+
+class Guarded(Protocol, Generic[P, R_co]):
+    """Signature and result are those of the function; methods bind as usual."""
+
+    __name__: str
+    __qualname__: str
+    __wrapped__: Callable[..., Any]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+    def key_for(self, *args: P.args, **kwargs: P.kwargs) -> str:
+        """The whole key of a call, as `get`, `resolve`, `forget` and the command line take it."""
+        ...
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> "Guarded[P, R_co]": ...
+    @overload
+    def __get__(
+        self: "Guarded[Concatenate[S, Q], R_co]", instance: S, owner: type | None = None
+    ) -> "Guarded[Q, R_co]": ...

@@ -12,11 +12,11 @@ from dupeproof.errors import ConfigError, KeyInvalid
 from dupeproof.guards.cache import FinishedCache
 from dupeproof.guards.functions import Returns, qualified_name
 from dupeproof.keys.arguments import KeySpec, compile_key
-from dupeproof.keys.binding import bound_arguments, plain_names
+from dupeproof.keys.bound_arguments import bound_arguments, plain_names
 from dupeproof.keys.fingerprints import digest, fields_digest, fingerprint
 from dupeproof.keys.names import Key as Key  # noqa: PLC0414 - what guards are given, from one place
 from dupeproof.keys.names import check_key
-from dupeproof.stores.opening import resolve_store as resolve_store  # noqa: PLC0414
+from dupeproof.stores.factory import resolve_store as resolve_store  # noqa: PLC0414
 
 FingerprintSpec = bool | str | Sequence[str] | Callable[..., object]
 CallReader = Callable[[tuple[Any, ...], dict[str, Any]], bytes]

@@ -1,8 +1,14 @@
-"""Values the guards hand to users: what an attempt gave, and what a dead-letter hook is told."""
+"""Values the guards hand to users: what an attempt gave, what a dead-letter hook gets, and what `get` shows of a key."""
 
-from typing import Generic, TypeVar
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
 
+import msgspec
 from msgspec import Struct
+
+from dupeproof.core.codecs import Codec, Unstorable
+from dupeproof.core.records import NOT_REPLAYABLE, Found, FoundMark
+from dupeproof.errors import NotReplayable
 
 T = TypeVar("T")
 
@@ -25,3 +31,73 @@ class DeadCall(Struct, frozen=True, kw_only=True):
     attempt: int
     error: Exception | None
     """What the last attempt raised; None when the last owner vanished."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A key as it stands. `state` is "seen" when there is only a mark."""
+
+    state: str
+    namespace: str
+    meta: Any = None
+    attempt: int = 0
+    created_at: datetime | None = None
+    finished_at: datetime | None = None
+    expires_at: datetime | None = None
+    lease_left: float | None = None
+    """Seconds, while running; below zero when abandoned or held."""
+    error: str | None = None
+    stored: bytes | None = None
+    codec: str | None = None
+
+    @property
+    def result(self) -> Any:
+        """The stored value as JSON gives it; None unless the state is "done"."""
+        if self.state != "done":
+            return None
+        if self.codec != "json":
+            raise NotReplayable("the value was not stored as JSON, so it cannot be shown")
+        assert self.stored is not None
+        return msgspec.json.decode(self.stored)
+
+
+def make_entry(namespace: str, found: Found | None, mark: FoundMark | None) -> Entry | None:
+    meta = msgspec.json.decode(mark.meta) if mark is not None and mark.meta else None
+    if found is None:
+        if mark is None:
+            return None
+        return Entry(state="seen", namespace=namespace, meta=meta, expires_at=_moment(mark.expires_at))
+    record = found.record
+    state = record.situation(found.now)
+    return Entry(
+        state=str(state),
+        namespace=namespace,
+        meta=meta,
+        attempt=record.attempt,
+        created_at=_moment(record.created_at),
+        finished_at=_moment(record.finished_at),
+        expires_at=_moment(record.expires_at),
+        lease_left=(record.lease_until - found.now) / 1_000 if record.state == "running" else None,
+        error=record.error or None,
+        stored=record.result if state == "done" else None,
+        codec=record.codec or None,
+    )
+
+
+def replay(result: bytes, codec_name: str, codec: Codec, returns: Any) -> Any:
+    """The value of an earlier run, typed; or the reason why there is none to give."""
+    if codec_name == NOT_REPLAYABLE:
+        raise NotReplayable("the work is done, but its value could not be stored; it is not run again")
+    if codec_name != codec.name:
+        raise NotReplayable(
+            f"the value was stored with codec {codec_name!r}, this guard reads {codec.name!r}"
+        )
+    try:
+        return codec.decode(result, returns)
+    except Unstorable as exc:
+        raise NotReplayable(
+            f"the work is done, but {exc}; if the return annotation changed, forget the key or wait for its window"
+        ) from exc
+
+
+def _moment(milliseconds: int) -> datetime | None:
+    return datetime.fromtimestamp(milliseconds / 1_000, UTC) if milliseconds else None

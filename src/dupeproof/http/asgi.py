@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Unpack
 
+from dupeproof import defaults
 from dupeproof.core import callables
 from dupeproof.core.durations import Duration
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.errors import ConfigError
 from dupeproof.guards import AsyncOnce
-from dupeproof.guards._async.runtime import settle
-from dupeproof.http._async.desk import AsyncDesk
-from dupeproof.http._async.exchange import AsyncExchange
+from dupeproof.guards.runtime_async import settle
 from dupeproof.http.answers import Answer
 from dupeproof.http.asgi_messages import (
     Client,
@@ -24,11 +23,13 @@ from dupeproof.http.asgi_messages import (
     send_answer,
 )
 from dupeproof.http.bodies import announced_size
-from dupeproof.http.detaching import DRAIN, Detached
+from dupeproof.http.detached import Detached
+from dupeproof.http.exchange_async import AsyncExchange
 from dupeproof.http.fingerprints import Head
-from dupeproof.http.handling import current
+from dupeproof.http.handler_context import current
 from dupeproof.http.order import is_added, warn_of_inside, warn_of_order
 from dupeproof.http.problems import Refused, answer_to, problem
+from dupeproof.http.request_policy_async import AsyncDesk
 from dupeproof.http.rules import Options, Scope
 from dupeproof.http.teardown import routes_of, warn_of_late_teardown
 
@@ -68,7 +69,7 @@ class IdempotencyMiddleware:
         store: str | AsyncStore | AsyncOnce,
         scope: Scope,
         detach: bool = True,
-        drain: Duration = DRAIN,
+        drain: Duration = defaults.HANDLER_DRAIN,
         **options: Unpack[Options],
     ) -> None:
         self._app = app

@@ -6,12 +6,11 @@ from copy import copy
 from typing import Any
 
 from dupeproof.core.events import logger
-from dupeproof.http._async.exchange import AsyncExchange
 from dupeproof.http.answers import Answer
 from dupeproof.http.bodies import Body, check_size
-from dupeproof.http.keeping import can_be_kept, has_length, is_unbuffered
+from dupeproof.http.exchange_async import AsyncExchange
 from dupeproof.http.rules import Rules
-from dupeproof.http.statuses import Fate
+from dupeproof.http.statuses import Fate, can_be_kept, has_length, is_unbuffered
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -10,24 +10,23 @@ from weakref import finalize
 from dupeproof.core.protocols import AsyncStore, Store
 from dupeproof.errors import ConfigError, TokenError, TokenUsed
 from dupeproof.guards import AsyncOnce, Once
-from dupeproof.guards._async.runtime import settle
-from dupeproof.http._async.desk import AsyncDesk
-from dupeproof.http._async.views import guarded as guarded_async
-from dupeproof.http._sync.desk import Desk
-from dupeproof.http._sync.views import guarded
+from dupeproof.guards.runtime_async import settle
 from dupeproof.http.answers import Answer, Headers
 from dupeproof.http.bodies import CHUNK, Body, announced_size, check_size
-from dupeproof.http.detaching import Detached
+from dupeproof.http.detached import Detached
 from dupeproof.http.fingerprints import form_digests
 from dupeproof.http.forms import status_of, words_for
-from dupeproof.http.handling import current
-from dupeproof.http.keeping import can_be_kept, is_unbuffered
+from dupeproof.http.handler_context import current
 from dupeproof.http.order import warn_of_django_order
 from dupeproof.http.problems import Code, Refused
+from dupeproof.http.request_policy import Desk
+from dupeproof.http.request_policy_async import AsyncDesk
 from dupeproof.http.rules import Options, Rules, Scope
-from dupeproof.http.statuses import Fate
-from dupeproof.http.views import READ_BEFORE, ReadBody, read_whole, read_whole_async
-from dupeproof.http.wsgi_response import decoded
+from dupeproof.http.statuses import Fate, can_be_kept, is_unbuffered
+from dupeproof.http.view_adapters import READ_BEFORE, ReadBody, read_whole, read_whole_async
+from dupeproof.http.views import guarded
+from dupeproof.http.views_async import guarded as guarded_async
+from dupeproof.http.wsgi import decoded
 
 try:
     from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async

@@ -10,12 +10,12 @@ from inspect import Parameter, iscoroutinefunction, signature
 from typing import Any
 
 from dupeproof.errors import ConfigError, KeyInvalid
-from dupeproof.http._sync.views import guarded
 from dupeproof.http.bodies import announced_size
 from dupeproof.http.fingerprints import form_digests
-from dupeproof.http.handling import current
+from dupeproof.http.handler_context import current
 from dupeproof.http.statuses import Fate
-from dupeproof.http.views import READ_BEFORE, ReadBody
+from dupeproof.http.view_adapters import READ_BEFORE, ReadBody
+from dupeproof.http.views import guarded
 from dupeproof.keys.fingerprints import digest
 
 try:

@@ -8,23 +8,24 @@ from typing import Annotated, Any, Unpack
 from urllib.parse import urlencode
 from weakref import WeakSet
 
+from dupeproof import defaults
 from dupeproof.core import callables
 from dupeproof.core.durations import Duration
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.errors import ConfigError
 from dupeproof.guards import AsyncOnce
-from dupeproof.http._async.desk import AsyncDesk
-from dupeproof.http._async.exchange import AsyncExchange
 from dupeproof.http.answers import Answer
 from dupeproof.http.asgi import App, AsgiGuard, Values, concluded
 from dupeproof.http.asgi_messages import Client, Message, Outlet, send_answer
 from dupeproof.http.bodies import check_size
-from dupeproof.http.detaching import DRAIN, Detached
+from dupeproof.http.detached import Detached
+from dupeproof.http.exchange_async import AsyncExchange
 from dupeproof.http.fingerprints import Head, form_digests
-from dupeproof.http.handling import current
+from dupeproof.http.handler_context import current
 from dupeproof.http.keys import SHARED
 from dupeproof.http.openapi import document
 from dupeproof.http.problems import Refused, problem
+from dupeproof.http.request_policy_async import AsyncDesk
 from dupeproof.http.rules import Options, Scope
 from dupeproof.http.teardown import warn_of_route
 
@@ -73,7 +74,7 @@ def idempotent_route(
     store: str | AsyncStore | AsyncOnce,
     scope: Scope,
     detach: bool = True,
-    drain: Duration = DRAIN,
+    drain: Duration = defaults.HANDLER_DRAIN,
     **options: Unpack[Options],
 ) -> type[APIRoute]:
     """A class of routes that are guarded, with the arguments of the middleware.
@@ -103,7 +104,7 @@ def idempotent(
     store: str | AsyncStore | AsyncOnce,
     scope: Callable[..., Any] | Scope,
     detach: bool = True,
-    drain: Duration = DRAIN,
+    drain: Duration = defaults.HANDLER_DRAIN,
     **options: Unpack[Options],
 ) -> Callable[..., Any]:
     """A dependency that guards its route, behind authentication, with the arguments of the middleware.

@@ -8,17 +8,17 @@ from weakref import finalize
 from dupeproof.core.protocols import Store
 from dupeproof.errors import ConfigError
 from dupeproof.guards import Once
-from dupeproof.http._sync.desk import Desk
-from dupeproof.http._sync.views import guarded
 from dupeproof.http.answers import Answer, Headers
 from dupeproof.http.bodies import CHUNK, Body, announced_size, check_size
 from dupeproof.http.fingerprints import form_digests
-from dupeproof.http.handling import current
-from dupeproof.http.keeping import can_be_kept, has_length, is_unbuffered
+from dupeproof.http.handler_context import current
 from dupeproof.http.problems import Code, Refused
+from dupeproof.http.request_policy import Desk
 from dupeproof.http.rules import Options, Rules, Scope
-from dupeproof.http.views import READ_BEFORE, ReadBody, read_whole
-from dupeproof.http.wsgi_response import decoded
+from dupeproof.http.statuses import can_be_kept, has_length, is_unbuffered
+from dupeproof.http.view_adapters import READ_BEFORE, ReadBody, read_whole
+from dupeproof.http.views import guarded
+from dupeproof.http.wsgi import decoded
 
 try:
     from flask import Request, Response, current_app, request

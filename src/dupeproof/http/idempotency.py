@@ -17,11 +17,11 @@ from types import TracebackType
 from typing import Any
 
 from dupeproof.errors import KeyMissing
-from dupeproof.http._async.recording import AsyncRecording
-from dupeproof.http._async.recording import create_schema as create_schema_async
-from dupeproof.http._sync.recording import Recording, create_schema
-from dupeproof.http.handling import Handling, current
+from dupeproof.http.handler_context import Handling, current
 from dupeproof.http.statuses import Fate
+from dupeproof.http.transaction import Recording, create_schema
+from dupeproof.http.transaction_async import AsyncRecording
+from dupeproof.http.transaction_async import create_schema as create_schema_async
 
 __all__ = [
     "attempt",

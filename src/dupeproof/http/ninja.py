@@ -11,7 +11,7 @@ from inspect import iscoroutine, iscoroutinefunction
 from typing import Any, TypeVar
 
 from dupeproof.errors import ConfigError
-from dupeproof.http.handling import current
+from dupeproof.http.handler_context import current
 from dupeproof.http.openapi import header_parameter
 from dupeproof.http.rules import Rules
 from dupeproof.http.statuses import Fate

@@ -8,7 +8,7 @@ from typing import Any
 
 from dupeproof.errors import ConfigError, DupeproofError
 from dupeproof.http.answers import Answer, readable
-from dupeproof.http.handling import Handling
+from dupeproof.http.handler_context import Handling
 from dupeproof.http.headers import storable
 from dupeproof.sql.faults import table_missing
 from dupeproof.sql.statements import Dialect

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from dupeproof import defaults
 from dupeproof.core import callables
 from dupeproof.core.codecs import Codec
 from dupeproof.core.durations import Duration, milliseconds
@@ -121,8 +122,9 @@ def make_rules(scope: Scope, options: RequestOptions, *, is_async: bool) -> Rule
         of_error=of_errors(options.get("on_error", "release")),
         mismatch_status=_mismatch_status(options.get("style", "ietf")),
         request_limit=_size("request_limit", options.get("request_limit", 32 * 2**20)),
-        response_limit=_size("response_limit", options.get("response_limit", 2**20)),
-        stream_after=milliseconds(options.get("stream_after", "1s"), name="stream_after") / 1_000,
+        response_limit=_size("response_limit", options.get("response_limit", defaults.RESPONSE_LIMIT)),
+        stream_after=milliseconds(options.get("stream_after", defaults.STREAM_AFTER), name="stream_after")
+        / 1_000,
     )
 
 

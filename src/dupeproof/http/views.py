@@ -1,104 +1,81 @@
-"""What the guard around a view needs to know of a framework's requests and responses."""
+# Written by tools/twins.py from src/dupeproof/http/views_async.py; change that file instead.
+"""The guard around one view: for frameworks in which we see requests and responses as objects, not as messages."""
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
-from itertools import chain
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
-from dupeproof.http.answers import Answer, Headers
+from dupeproof.core.events import logger
+from dupeproof.guards.runtime import settle
+from dupeproof.http.answers import Answer
+from dupeproof.http.exchange import Exchange
+from dupeproof.http.fingerprints import Head
+from dupeproof.http.handler_context import current
+from dupeproof.http.problems import Refused, problem
+from dupeproof.http.request_policy import Desk
 from dupeproof.http.rules import Rules
+from dupeproof.http.view_adapters import Framework, Incoming
 
 R = TypeVar("R")
-READ_BEFORE = "something has read the body of this request away, so it cannot be compared; let that use {}, which keeps it"
 
 
-class ReadBody(NamedTuple):
-    content_type: bytes
-    chunks: Iterable[bytes]
+def guarded(desk: Desk, incoming: Incoming, framework: Framework[R], view: Callable[[], R]) -> R:
+    """The response of the view, or the one to give in its place."""
+    request = incoming.request
+    if not desk.wants(incoming.method, request):
+        return settle(view())
+    try:
+        key = desk.find_key(incoming.header_values(desk.rules.header), request)
+        if key is None:
+            return settle(view())
+        whole_key = desk.whose(key, request)
+        if whole_key is None:
+            response: R = settle(view())
+            desk.unguarded(framework.status(response))
+            return response
+        if desk.is_inner(incoming.environ, whole_key):
+            return settle(view())
+        body = incoming.body(desk.rules.request_limit)
+        head = Head(incoming.method, incoming.path, incoming.query, body.content_type)
+        compared = desk.compared(request, head, incoming.header_values, body.chunks)
+    except Refused as refused:
+        return framework.respond(problem(refused.code, the_key=desk.rules.the_key))
+    exchange = desk.exchange(whole_key, compared)
+    answer = exchange.begin(",".join(incoming.header_values("accept-encoding")) or None)
+    if answer is not None:
+        return framework.respond(desk.authorized(request, answer))
+    # What is stored goes to others too, who may accept no coding: whatever compresses stands outside of us.
+    accepts = incoming.environ.pop("HTTP_ACCEPT_ENCODING", None)
+    try:
+        return _run(exchange, framework, view, desk.rules)
+    finally:
+        if accepts is not None:
+            incoming.environ["HTTP_ACCEPT_ENCODING"] = accepts
 
 
-class Incoming(Protocol):
-    """A request of the framework's. Nothing of its body is read before `body` is called."""
-
-    request: Any
-    method: str
-    path: str
-    query: bytes
-    environ: dict[str, Any]
-
-    def header_values(self, header: str) -> Sequence[str]: ...
-
-    def body(self, limit: int) -> ReadBody:
-        """The body, which the view can still read after. Raises `Refused`."""
-        ...
-
-
-class Framework(Protocol[R]):
-    def respond(self, answer: Answer) -> R: ...
-
-    def status(self, response: R) -> int: ...
-
-    def seen(self, response: R, rules: Rules) -> Any:
-        """The response as it will go out, an `Answer`; its body None where it is a stream, or larger than the limit.
-
-        To be awaited where the response is read from an async iterator.
-        """
-        ...
-
-    def add(self, response: R, headers: Headers) -> None: ...
+def _run(exchange: Exchange, framework: Framework[R], view: Callable[[], R], rules: Rules) -> R:
+    token = current.set(exchange.handling)
+    try:
+        return _settled(exchange, framework, settle(view()), rules)
+    except Exception as exc:
+        if exchange.settled:
+            raise
+        answer = exchange.failed(exc)
+        if answer is None:
+            raise
+        if exchange.handling.done is None:
+            logger.exception("A handler failed, and its key gets this answer from now on")
+        return framework.respond(answer)
+    except BaseException as exc:
+        if not exchange.settled:
+            exchange.abandon(exc)
+        raise
+    finally:
+        current.reset(token)
 
 
-def read_whole(chunks: Iterator[bytes], rules: Rules) -> tuple[bytes | None, Iterator[bytes]]:
-    """The body of a response in pieces, None if it is too large or its end too far; and the pieces once more."""
-    read: list[bytes] = []
-    size, ends = 0, time.monotonic() + rules.stream_after
-    for chunk in chunks:
-        read.append(chunk)
-        size += len(chunk)
-        if size > rules.response_limit or time.monotonic() > ends:
-            return None, chain(read, chunks)
-    body = b"".join(read)
-    return body, iter((body,))
-
-
-async def read_whole_async(
-    chunks: AsyncIterator[bytes], rules: Rules
-) -> tuple[bytes | None, AsyncIterator[bytes]]:
-    """The same; one that lets others wait for longer than it may is waited for no more, and not cancelled."""
-    read: list[bytes] = []
-    size, ends = 0, time.monotonic() + rules.stream_after
-    while True:
-        coming = asyncio.ensure_future(_next(chunks))
-        await asyncio.wait([coming], timeout=max(0.0, ends - time.monotonic()))
-        if not coming.done():
-            return None, _chained(read, coming, chunks)
-        chunk = await coming
-        if chunk is None:
-            body = b"".join(read)
-            return body, _chained([body])
-        read.append(chunk)
-        size += len(chunk)
-        if size > rules.response_limit:
-            return None, _chained(read, None, chunks)
-
-
-async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
-    return await anext(chunks, None)
-
-
-async def _chained(
-    read: Iterable[bytes],
-    coming: Awaitable[bytes | None] | None = None,
-    chunks: AsyncIterator[bytes] | None = None,
-) -> AsyncIterator[bytes]:
-    for chunk in read:
-        yield chunk
-    if coming is not None:
-        awaited = await coming
-        if awaited is None:
-            return
-        yield awaited
-    if chunks is not None:
-        async for chunk in chunks:
-            yield chunk
+def _settled(exchange: Exchange, framework: Framework[R], response: R, rules: Rules) -> R:
+    if exchange.handling.done is not None:
+        return framework.respond(exchange.repeat(exchange.handling.done))
+    seen: Answer = settle(framework.seen(response, rules))
+    framework.add(response, exchange.settle(seen.status, seen.headers, seen.body))
+    return response

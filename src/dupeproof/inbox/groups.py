@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from dupeproof.core.lateness import Lateness, Tally, lateness_by_group
 from dupeproof.inbox import statements, windows
-from dupeproof.inbox._sync.inbox import Inbox
+from dupeproof.inbox.inbox import Inbox
 from dupeproof.sql import Translated, join
 from dupeproof.sql.faults import table_missing
 

@@ -5,13 +5,14 @@ written into its row by a statement of its own, which only duplicates pay for. M
 which makes two rows in their count; which rows were taken over is asked after, where not all are new.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from msgspec import Struct
 
 from dupeproof.core.lateness import bucket_sql
 from dupeproof.sql.statements import Dialect
-from dupeproof.stores.purging import SQLITE_NOW
+from dupeproof.stores.purge_statements import SQLITE_NOW
 
 MOST_IDS = 10_000
 """In one statement: drivers and databases have limits for the number of parameters."""
@@ -48,20 +49,28 @@ class Marking(Struct, frozen=True):
     again: str
     """Those that were known came again; left out where marking them has said so."""
     key: str
+    rows: str = ""
+    """Many at once by one parameter `:keys`, their digits with commas between; left out where each is a parameter.
+
+    Only to mark them, which looks in no plan but the index: a join with many keys, planned while the table is small,
+    would go on reading all of it.
+    """
 
 
 _MARKING: dict[Dialect, Marking] = {
     "postgresql": Marking(
-        before="INSERT INTO dupeproof_inbox AS known (key, seen_at, expires_at) VALUES ",
+        before="INSERT INTO dupeproof_inbox AS known (key, seen_at, expires_at) ",
         row=f"(CAST(CAST(:key AS text) AS uuid), clock_timestamp(), {_POSTGRES_UNTIL})",
         after=f" ON CONFLICT (key) DO UPDATE SET {_POSTGRES_AGAIN}, late = COALESCE(known.late, 0) + 1,"
         f" seen_at = clock_timestamp(), expires_at = {_POSTGRES_UNTIL} WHERE known.expires_at <= clock_timestamp()",
         returning=" RETURNING CAST(key AS text), late",
         again=f"UPDATE dupeproof_inbox AS known SET {_POSTGRES_AGAIN} WHERE key IN ",  # noqa: S608
         key="CAST(CAST(:key AS text) AS uuid)",
+        rows=f"SELECT CAST(one AS uuid), clock_timestamp(), {_POSTGRES_UNTIL}"  # noqa: S608
+        " FROM unnest(string_to_array(CAST(:keys AS text), ',')) AS one",
     ),
     "sqlite": Marking(
-        before="INSERT INTO dupeproof_inbox (key, seen_at, expires_at) VALUES ",
+        before="INSERT INTO dupeproof_inbox (key, seen_at, expires_at) ",
         row=f"(:key, {SQLITE_NOW}, {SQLITE_NOW} + :window)",
         after=f" ON CONFLICT (key) DO UPDATE SET {_SQLITE_AGAIN}, late = COALESCE(late, 0) + 1,"
         " seen_at = excluded.seen_at, expires_at = excluded.expires_at"
@@ -72,7 +81,7 @@ _MARKING: dict[Dialect, Marking] = {
     ),
     # Assigned from left to right: the time must come last.
     "mysql": Marking(
-        before="INSERT INTO dupeproof_inbox (`key`, token, seen_at, expires_at) VALUES ",
+        before="INSERT INTO dupeproof_inbox (`key`, token, seen_at, expires_at) ",
         row=f"(UNHEX(:key), UNHEX(:token), UTC_TIMESTAMP(3), {_MYSQL_UNTIL})",
         after=f" ON DUPLICATE KEY UPDATE {_MYSQL_AGAIN},"
         f" late = COALESCE(late, 0) + ({_MYSQL_EXPIRED}),"
@@ -128,11 +137,32 @@ def end(dialect: Dialect, count: int) -> str:
 
 
 @lru_cache(_KEPT)
+def unmark(dialect: Dialect, count: int) -> str:
+    key = "`key`" if dialect == "mysql" else "key"
+    return f"DELETE FROM dupeproof_inbox WHERE {key} IN ({_keys(dialect, count)})"  # noqa: S608
+
+
+@lru_cache(_KEPT)
 def mark(dialect: Dialect, count: int, *, returning: bool = False) -> str:
-    """Mark that many ids of `:group`, `:key0` and so on, for `:window` milliseconds."""
+    """Mark that many ids of `:group`, given as `to_mark` does, for `:window` milliseconds."""
     marking = _MARKING[dialect]
-    rows = ", ".join(marking.row.replace(":key", f":key{n}") for n in range(count))
+    if count > 1 and marking.rows:
+        rows = marking.rows
+    else:
+        rows = "VALUES " + ", ".join(marking.row.replace(":key", f":key{n}") for n in range(count))
     return marking.before + rows + marking.after + (marking.returning if returning else "")
+
+
+def keys(dialect: Dialect, digests: Sequence[bytes]) -> dict[str, bytes | str]:
+    """The parameters `key0` and so on."""
+    return {f"key{n}": digest if dialect == "sqlite" else digest.hex() for n, digest in enumerate(digests)}
+
+
+def to_mark(dialect: Dialect, digests: Sequence[bytes]) -> dict[str, bytes | str]:
+    """The ids as `mark` wants so many."""
+    if len(digests) > 1 and _MARKING[dialect].rows:
+        return {"keys": ",".join(digest.hex() for digest in digests)}
+    return keys(dialect, digests)
 
 
 @lru_cache(_KEPT)

@@ -8,6 +8,8 @@ shape of their objects, so none of them is imported.
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, overload
 
+import msgspec
+
 from dupeproof.errors import ConfigError, KeyInvalid, KeyMissing
 from dupeproof.keys.canonical import canonical
 from dupeproof.keys.ids import content_id
@@ -17,6 +19,8 @@ Headers = Mapping[str, Any] | Mapping[bytes, Any] | Iterable[tuple[Any, Any]]
 Missing = Literal["raise", "content", "pass"]
 MustHave = Literal["raise", "content"]
 
+_CELERY = {"task", "id", "root_id"}
+"""Headers that no message of Celery is without."""
 # In structured mode, in HTTP and NATS headers, in Kafka headers, in AMQP application properties.
 _CLOUDEVENT_PREFIXES = ("ce-", "ce_", "cloudevents:", "cloudevents_")
 
@@ -100,6 +104,34 @@ def from_cloudevent(event: object, *, missing: Missing = "raise", body: object =
             found = canonical((source, identifier)).decode()
             break
     return _id_or(found, "CloudEvent's source and id", missing, body)
+
+
+def from_others(headers: Headers | None, content_type: object = None, body: bytes = b"") -> str | None:
+    """The id that CloudEvents or Celery has given a message; for where the broker has none. None without one.
+
+    A CloudEvent has it, with its source, in headers with a prefix, or in a body of type `application/cloudevents+json`. A
+    task of Celery keeps its id when it is tried again: the number of the try tells these apart.
+    """
+    pairs = [] if headers is None else [*(headers.items() if hasattr(headers, "items") else headers)]
+    for prefix in _CLOUDEVENT_PREFIXES:
+        source, identifier = _header(pairs, f"{prefix}source"), _header(pairs, f"{prefix}id")
+        if source is not None and identifier is not None:
+            return from_cloudevent({"source": source, "id": identifier}, missing="pass")
+    kind = _text(content_type, "content type") or _header(pairs, "content-type") or ""
+    if kind.partition(";")[0].strip().lower() == "application/cloudevents+json":
+        return from_cloudevent(_event(body), missing="pass")
+    if {name for name, _ in pairs} >= _CELERY and (task := _header(pairs, "id")) is not None:
+        tries = next((value for name, value in pairs if name == "retries"), None)
+        return check_key(f"{task}:{tries}") if isinstance(tries, int) and tries > 0 else task
+    return None
+
+
+def _event(body: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _cloudevent_candidates(event: Any) -> Iterable[tuple[str | None, str | None]]:

@@ -7,7 +7,7 @@ from typing import Any
 from dupeproof.core.codecs import Codec, JsonCodec, origin_of, with_origin
 from dupeproof.core.events import Event, Kind
 from dupeproof.errors import ConfigError
-from dupeproof.metrics.counting import LAGS, MOST, SECONDS, SIZES, Tallies
+from dupeproof.metrics.counters import LAGS, MOST, SECONDS, SIZES, Tallies
 
 try:
     from opentelemetry import metrics, trace
@@ -44,6 +44,7 @@ class OpenTelemetryListener:
         self._lag = meter.create_histogram(
             "dupeproof.outbox.lag", unit="s", explicit_bucket_boundaries_advisory=LAGS
         )
+        self._consumer_lag = meter.create_gauge("dupeproof.consumer.lag", unit="{message}")
         self._purge = meter.create_gauge("dupeproof.purge.duration", unit="s")
         self._clean_since: float | None = None
         meter.create_observable_gauge(
@@ -64,6 +65,9 @@ class OpenTelemetryListener:
             case Kind.BACKLOG:
                 self._backlog.set(event.count)
                 self._oldest.set(seconds)
+                return
+            case Kind.LAG:
+                self._consumer_lag.set(event.count, {"namespace": event.namespace, "name": event.name})
                 return
             case Kind.SENT:
                 self._lag.record(seconds)

@@ -6,7 +6,7 @@ from typing import Any
 
 from dupeproof.core.events import Event, Kind
 from dupeproof.errors import ConfigError
-from dupeproof.metrics.counting import LAGS, MOST, SECONDS, SIZES, Tallies
+from dupeproof.metrics.counters import LAGS, MOST, SECONDS, SIZES, Tallies
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Gauge, Histogram
@@ -27,6 +27,7 @@ class PrometheusListener(Collector):
     dupeproof_store_seconds{verb}                 how long a batch took
     dupeproof_store_batch_size{verb}              how many keys it had
     dupeproof_outbox_backlog, dupeproof_outbox_oldest_seconds, dupeproof_outbox_lag_seconds
+    dupeproof_consumer_lag{namespace,name}        messages that wait at the broker, by group and queue
     dupeproof_purge_seconds                       how long the last purge took
     dupeproof_purge_lag_seconds                   nothing that is still there has been expired for longer
 
@@ -61,6 +62,9 @@ class PrometheusListener(Collector):
             buckets=LAGS,
             **given,
         )
+        self._consumer_lag = Gauge(
+            f"{prefix}_consumer_lag", "Messages that wait at the broker.", ["namespace", "name"], **given
+        )
         self._purge = Gauge(f"{prefix}_purge_seconds", "How long the last purge took.", **given)
         self._verbs: dict[str, tuple[Histogram, Histogram]] = {}
         self._clean_since: float | None = None
@@ -75,6 +79,9 @@ class PrometheusListener(Collector):
         if event.kind is Kind.BACKLOG:
             self._backlog.set(event.count)
             self._oldest.set(event.seconds or 0.0)
+            return
+        if event.kind is Kind.LAG:
+            self._consumer_lag.labels(event.namespace, event.name).set(event.count)
             return
         self._tallies.add(event)
         if event.kind is Kind.SENT:

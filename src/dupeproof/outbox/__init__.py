@@ -1,15 +1,20 @@
 """Messages written in your transaction and published after it: the outbox, and the relay that empties it."""
 
+from typing import TYPE_CHECKING
+
 from dupeproof.errors import BrokerUnavailable
-from dupeproof.outbox._async.outbox import AsyncOutbox
-from dupeproof.outbox._async.publishing import AsyncPublisher
-from dupeproof.outbox._async.relay import AsyncRelay
-from dupeproof.outbox._sync.outbox import Outbox
-from dupeproof.outbox._sync.publishing import Publisher
-from dupeproof.outbox._sync.relay import Relay
-from dupeproof.outbox.failures import HeldBack
-from dupeproof.outbox.messages import Added, Message
-from dupeproof.outbox.reports import DeadMessage, OutboxStatus
+from dupeproof.lazy import lazily
+
+if TYPE_CHECKING:
+    from dupeproof.outbox.failures import HeldBack
+    from dupeproof.outbox.messages import Added, Message
+    from dupeproof.outbox.outbox import Outbox
+    from dupeproof.outbox.outbox_async import AsyncOutbox
+    from dupeproof.outbox.publishers import Publisher
+    from dupeproof.outbox.publishers_async import AsyncPublisher
+    from dupeproof.outbox.relay import Relay
+    from dupeproof.outbox.relay_async import AsyncRelay
+    from dupeproof.outbox.reports import DeadMessage, OutboxStatus
 
 __all__ = [
     "Added",
@@ -25,3 +30,20 @@ __all__ = [
     "Publisher",
     "Relay",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "Added": "messages",
+        "AsyncOutbox": "outbox_async",
+        "AsyncPublisher": "publishers_async",
+        "AsyncRelay": "relay_async",
+        "DeadMessage": "reports",
+        "HeldBack": "failures",
+        "Message": "messages",
+        "Outbox": "outbox",
+        "OutboxStatus": "reports",
+        "Publisher": "publishers",
+        "Relay": "relay",
+    },
+)

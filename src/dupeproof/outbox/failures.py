@@ -5,6 +5,7 @@ import re
 import socket
 from collections.abc import Iterator
 
+from dupeproof.errors import BrokerUnavailable
 from dupeproof.stores.urls import redact
 
 _URL = re.compile(r"[\w+.-]+://\S+")
@@ -28,6 +29,10 @@ class PublisherDown(Exception):
         self.__cause__ = cause
         self.tried = tried
         """Whether this very message was tried. Then it waits a little, so that others are tried before it."""
+
+
+class TooLate(BrokerUnavailable):
+    """The broker did not answer until the time to stop was over."""
 
 
 class UsedUp(Exception):

@@ -12,6 +12,7 @@ from msgspec import Struct
 from dupeproof.core.codecs import JsonCodec, Unstorable
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import logger
+from dupeproof.core.trace_context import outgoing
 from dupeproof.errors import ConfigError
 from dupeproof.keys.ids import content_id, new_id
 from dupeproof.keys.names import Key, check_key
@@ -94,13 +95,12 @@ def _read_headers(text: str, ident: str) -> dict[str, str]:
 class Intake:
     """From the arguments of `add` to a row."""
 
-    def __init__(self, *, ids: Ids, max_payload: object) -> None:
+    def __init__(self, *, ids: Ids, max_payload: object, max_headers: object) -> None:
         if ids not in _IDS:
             raise ConfigError(f"ids must be 'new' or 'content'; got {ids!r}")
-        if not isinstance(max_payload, int) or isinstance(max_payload, bool) or max_payload < 1:
-            raise ConfigError(f"max_payload must be a number of bytes, at least 1; got {max_payload!r}")
         self._make_id = _IDS[ids]
-        self._max_payload = max_payload
+        self._max_payload = _bytes(max_payload, "max_payload")
+        self._max_headers = _bytes(max_headers, "max_headers")
 
     def row(self, message: Added) -> Row:
         topic = _name(message.topic, "topic")
@@ -113,7 +113,8 @@ class Intake:
         if not_before is not None or delay is not None:
             lane = -1 - lane
         kind = "" if message.type == "" else _name(message.type, "type")
-        return lane, ident, topic, key, kind, payload, _headers(message.headers), not_before, delay
+        headers = self._headers(message.headers, outgoing())
+        return lane, ident, topic, key, kind, payload, headers, not_before, delay
 
     def _payload(self, value: object) -> bytes:
         data = bytes(value) if isinstance(value, bytes | bytearray | memoryview) else _to_json(value)
@@ -123,6 +124,22 @@ class Intake:
                 "where it is, or raise Outbox(max_payload=…) if your broker takes more"
             )
         return data
+
+    def _headers(self, headers: object, traced: Mapping[str, str]) -> str | None:
+        text = _headers(headers, traced)
+        size = 0 if text is None else len(text.encode())
+        if size > self._max_headers:
+            raise ConfigError(
+                f"the headers have {size:,} bytes, and at most {self._max_headers:,} are taken; put what is large into the "
+                "payload, or raise Outbox(max_headers=…) if your broker takes more"
+            )
+        return text
+
+
+def _bytes(value: object, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigError(f"{name} must be a number of bytes, at least 1; got {value!r:.40}")
+    return value
 
 
 def _content(message: Added, topic: str, key: str | None) -> str:
@@ -167,9 +184,10 @@ def _name(value: object, what: str) -> str:
     )
 
 
-def _headers(headers: object) -> str | None:
+def _headers(headers: object, traced: Mapping[str, str]) -> str | None:
+    """As JSON. Those of the trace go beneath the user's own."""
     if headers is None or headers == {}:
-        return None
+        return msgspec.json.encode(traced).decode() if traced else None
     if not isinstance(headers, Mapping):
         raise ConfigError(f"headers must be a dict of texts; got a {type(headers).__qualname__}")
     for name, value in headers.items():
@@ -179,7 +197,7 @@ def _headers(headers: object) -> str | None:
                 f"headers must be texts; {shown!r:.80} is a {type(value).__qualname__}: use str()"
             )
     try:
-        return msgspec.json.encode(dict(headers)).decode()
+        return msgspec.json.encode({**traced, **headers}).decode()
     except UnicodeEncodeError:
         raise ConfigError(
             "a header contains a lone surrogate, which has no UTF-8 form; decode it first"

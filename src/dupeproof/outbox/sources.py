@@ -98,16 +98,16 @@ DRIVERS = {"psycopg": "postgres", "pymysql": "mysql"}
 
 
 def open_source(url: str) -> Source:
-    source: Source = _opened(url, "_sync", StepwiseSource)
+    source: Source = _opened(url, "postgres", StepwiseSource)
     return source
 
 
 def open_async_source(url: str) -> AsyncSource:
-    source: AsyncSource = _opened(url, "_async", lambda place: ThreadedSource(StepwiseSource(place)))
+    source: AsyncSource = _opened(url, "postgres_async", lambda place: ThreadedSource(StepwiseSource(place)))
     return source
 
 
-def _opened(url: object, flavor: str, stepwise: Callable[[Place], Any]) -> Any:
+def _opened(url: object, module: str, stepwise: Callable[[Place], Any]) -> Any:
     scheme = url.partition("://")[0] if isinstance(url, str) and "://" in url else ""
     if not isinstance(url, str) or scheme not in (*POSTGRES, *STEPWISE):
         shown = repr(redact(url)) if isinstance(url, str) else f"a {type(url).__qualname__}"
@@ -118,7 +118,7 @@ def _opened(url: object, flavor: str, stepwise: Callable[[Place], Any]) -> Any:
     try:
         if scheme in STEPWISE:
             return stepwise(STEPWISE[scheme](parse_url(url)))
-        return import_module(f"dupeproof.outbox.{flavor}.postgres").open_source(parse_url(url))
+        return import_module(f"dupeproof.outbox.{module}").open_source(parse_url(url))
     except ModuleNotFoundError as exc:
         driver = (exc.name or "").partition(".")[0]
         if driver not in DRIVERS:

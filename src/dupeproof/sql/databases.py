@@ -1,88 +1,103 @@
-"""What may be given as `database=`, where a consumer has to open the transaction itself."""
+# No twin: sqlite3 is sync only.
+"""Transactions opened for a consumer that has no connection of its own."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib import import_module
-from typing import Any
+from contextlib import AbstractContextManager, closing, contextmanager
+from functools import cache
+from typing import Any, Self
 
-from dupeproof.errors import ConfigError, StoreUnavailable
-from dupeproof.sql.faults import is_database_error
-
-Opener = Callable[[Any], Any]
-"""From an engine, a factory or a pool to a context manager that begins, and commits or rolls back at its end."""
-NOT_YOURS = (
-    "this transaction is ended by whoever began it: leave out commit() and rollback(), raise an error to undo"
+from dupeproof.errors import ConfigError
+from dupeproof.sql.database_option import (
+    NOT_YOURS,
+    driver,
+    engine_url,
+    is_mysql,
+    not_to_commit,
+    opener_of,
+    reaching,
+    shown_scheme,
 )
 
 
-def _refuse() -> None:
-    raise ConfigError(NOT_YOURS)
-
-
-@contextmanager
-def not_to_commit(lent: Any) -> Iterator[None]:
-    """Those who work with a connection or session of SQLAlchemy meanwhile cannot end its transaction."""
-    lent.commit = lent.rollback = _refuse
-    try:
-        yield
-    finally:
-        del lent.commit, lent.rollback
-
-
-def opener_of(database: object, openers: dict[str, Opener]) -> Opener:
-    for each in type(database).__mro__:
-        for name, opener in openers.items():
-            # Some packages say they are another module than the one they are in.
-            if each.__qualname__ == name.rpartition(".")[2] and name.startswith(
-                each.__module__.split(".")[0]
-            ):
-                return opener
-    usable = ", ".join(name.rpartition(".")[2] for name in openers)
+def opened(database: Any) -> Callable[[], AbstractContextManager[Any]]:
+    """A function that begins a transaction: on the engine or pool given, or for a URL on a new connection."""
+    if not isinstance(database, str):
+        opener = opener_of(database, _OPENERS)
+        return lambda: opener(database)
+    scheme, _, rest = database.partition("://")
+    if scheme == "sqlite" and rest[:1] == "/" and rest[1:]:
+        return lambda: _sqlite(rest[1:].partition("?")[0])
+    if scheme in ("postgresql", "postgres"):
+        made = cache(lambda: driver("dupeproof.sql.hosts", "postgres").Database(database))
+        return lambda: made().transaction()
+    if is_mysql(database):
+        return lambda: _mysql(database)
     raise ConfigError(
-        f"database= takes a URL (postgresql://…, mysql://… or sqlite:///file.db), or one of {usable}; "
-        f"not a {type(database).__qualname__}"
+        f"database= takes postgresql://…, mysql://… or sqlite:///file.db, not {shown_scheme(database)}; "
+        "for others give an SQLAlchemy engine"
     )
 
 
-def no_database() -> ConfigError:
-    return ConfigError(
-        "this inbox opens no transactions of its own; give it database=, a URL, engine or pool"
-    )
+class _Lent(sqlite3.Connection):
+    """To work with, not to commit."""
 
+    def commit(self) -> None:
+        raise ConfigError(NOT_YOURS)
 
-def shown_scheme(url: str) -> str:
-    """Where there is none, nothing of it: what stands there instead may hold a password."""
-    scheme, separator, _ = url.partition("://")
-    return f"{scheme}://" if separator else "a text without ://"
+    def rollback(self) -> None:
+        raise ConfigError(NOT_YOURS)
 
-
-def is_mysql(url: str) -> bool:
-    """mysql:// or mariadb://, also with the name of a driver as SQLAlchemy writes it: mysql+pymysql://."""
-    return "://" in url and url.partition("://")[0].partition("+")[0] in ("mysql", "mariadb")
-
-
-def engine_url(url: str, driver: str) -> str:
-    """The URL with this driver, unless it names another than the usual one, which tasks cannot use."""
-    scheme, _, rest = url.partition("://")
-    name, _, given = scheme.partition("+")
-    return f"{name}+{driver if given in ('', 'pymysql') else given}://{rest}"
-
-
-def driver(module: str, extra: str) -> Any:
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as exc:
-        raise ConfigError(
-            f'this needs {exc.name}, which is not installed; run: pip install "dupeproof[{extra}]"'
-        ) from exc
+    def __enter__(self) -> Self:
+        raise ConfigError(NOT_YOURS)
 
 
 @contextmanager
-def reaching(advice: Callable[[str], str] = "cannot be reached: {}".format) -> Iterator[None]:
-    """Around connecting: what the driver says when it cannot. Drivers do not print passwords of URLs they could read."""
-    try:
-        yield
-    except Exception as exc:
-        if not is_database_error(exc) and not isinstance(exc, OSError):
+def _sqlite(path: str) -> Iterator[sqlite3.Connection]:
+    """The write lock is taken first: what is read inside cannot be outdated."""
+    with closing(sqlite3.connect(path, isolation_level=None, factory=_Lent)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             raise
-        raise StoreUnavailable(f"the database {advice(str(getattr(exc, 'orig', exc)))}") from exc
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+
+
+@contextmanager
+def _engine(engine: Any) -> Iterator[Any]:
+    with engine.begin() as connection, not_to_commit(connection):
+        yield connection
+
+
+@contextmanager
+def _factory(factory: Any) -> Iterator[Any]:
+    with factory.begin() as session, not_to_commit(session):
+        yield session
+
+
+@contextmanager
+def _pooled(pool: Any) -> Iterator[Any]:
+    # Inside a transaction of psycopg's own nobody else can commit.
+    with pool.connection() as connection, connection.transaction():
+        yield connection
+
+
+@contextmanager
+def _mysql(url: str) -> Iterator[Any]:
+    sqlalchemy = driver("sqlalchemy", "mysql")
+    with reaching():
+        engine = sqlalchemy.create_engine(engine_url(url, "pymysql"), poolclass=sqlalchemy.pool.NullPool)
+        connection = engine.connect()
+    with connection, connection.begin(), not_to_commit(connection):
+        yield connection
+
+
+_OPENERS = {
+    "sqlalchemy.engine.base.Engine": _engine,
+    "sqlalchemy.orm.session.sessionmaker": _factory,
+    "psycopg_pool.pool.ConnectionPool": _pooled,
+}

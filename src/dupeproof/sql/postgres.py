@@ -12,11 +12,11 @@ from urllib.parse import parse_qsl
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from dupeproof import defaults
 from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError
 
 Parameters = dict[str, str]
-DEFAULT_TIMEOUT = "5s"
 OURS = ("timeout", "pool")
 """Options of our stores, which no driver knows: the URL of a store is also one of its database."""
 FORM = (
@@ -55,7 +55,7 @@ def parameters(url: str, shown: str) -> Parameters:
 
 def timeout(url: str) -> float:
     """Seconds after which a server that does not answer counts as down."""
-    given = dict(parse_qsl(url.partition("?")[2])).get("timeout", DEFAULT_TIMEOUT)
+    given = dict(parse_qsl(url.partition("?")[2])).get("timeout", defaults.STORE_TIMEOUT)
     return milliseconds(float(given) if _NUMBER.fullmatch(given) else given, name="timeout") / 1_000
 
 

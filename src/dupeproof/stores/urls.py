@@ -6,10 +6,10 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from msgspec import Struct
 
+from dupeproof import defaults
 from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError
 
-DEFAULT_TIMEOUT = "5s"
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _BETWEEN_TIERS = re.compile(r"\s*\+\s*(?=(?:postgresql|postgres|sqlite|memory)://)")
 _SETTING = re.compile(r"\s*=\s*(?:'[^']*'|\S+)")
@@ -37,7 +37,7 @@ class StoreURL(Struct, frozen=True):
     @property
     def timeout(self) -> float:
         """Seconds after which a store that does not answer counts as down."""
-        given = self.options.get("timeout", DEFAULT_TIMEOUT)
+        given = self.options.get("timeout", defaults.STORE_TIMEOUT)
         return milliseconds(float(given) if _NUMBER.fullmatch(given) else given, name="timeout") / 1_000
 
     def __str__(self) -> str:

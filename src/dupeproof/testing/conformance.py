@@ -7,12 +7,12 @@
 needs pytest; the async one also pytest-asyncio in auto mode.
 """
 
-from dupeproof.testing._async.conformance import (
+from dupeproof.testing.store_conformance import SequenceConformance, StoreConformance, WaitConformance
+from dupeproof.testing.store_conformance_async import (
     AsyncSequenceConformance,
     AsyncStoreConformance,
     AsyncWaitConformance,
 )
-from dupeproof.testing._sync.conformance import SequenceConformance, StoreConformance, WaitConformance
 
 __all__ = [
     "AsyncSequenceConformance",

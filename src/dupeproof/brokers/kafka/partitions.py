@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from dupeproof.brokers.base import Delivery
+from dupeproof.brokers.kafka.wire import Receipt
 from dupeproof.brokers.lanes import Lane, Lanes
 
 
@@ -111,7 +112,10 @@ class Partitions(Lanes):
         return chunk
 
     def finish(self, number: int, left: Sequence[Delivery], not_before: float) -> None:
-        """The worker is free. The first of what it did not get done has failed, and only its partition waits."""
+        """The worker is free. The first of what it did not get done has failed, and only its partition waits.
+
+        With `not_before` of zero nothing has failed: there was no time for the rest.
+        """
         names = {each.lane for each in self._at_work.pop(number)}
         for name in names:
             partition = self._partitions[name]
@@ -120,7 +124,7 @@ class Partitions(Lanes):
         for each in reversed(left):
             partition = self._partitions[each.lane]
             if partition.give_back(each) and each is left[0]:
-                partition.not_before, partition.stuck = not_before, True
+                partition.not_before, partition.stuck = not_before, not_before > 0
         for name in names:
             if len(self._partitions[name]) == 0:
                 del self._partitions[name]
@@ -139,5 +143,5 @@ class Partitions(Lanes):
 
 def _owner(each: Delivery) -> str:
     """Under which name we have its partition: another one each time that it is assigned."""
-    _, _, owner = each.receipt
-    return str(owner)
+    receipt: Receipt = each.receipt
+    return receipt.owner

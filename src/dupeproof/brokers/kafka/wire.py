@@ -1,22 +1,59 @@
 """How messages look on Kafka. Pure."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
+from msgspec import UNSET, Struct, UnsetType
+
+from dupeproof.brokers import base
 from dupeproof.brokers.base import Delivery, dead_headers
 from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.ids import delivery
-from dupeproof.keys.messages import from_kafka
+from dupeproof.errors import ConfigError
+from dupeproof.keys.messages import from_kafka, from_others
 from dupeproof.outbox.messages import Message
 
 ID, TYPE = "message-id", "message-type"
+PARTITION, OFFSET, TIMESTAMP = "dupeproof-partition", "dupeproof-offset", "dupeproof-timestamp"
+"""Headers of a dead letter: where the message lay, and its time in milliseconds since 1970.
+
+The dead letter itself has the time of its writing: with an old one, the topic's retention could remove it at once.
+"""
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_NO_TIMESTAMP = 0
 Record = dict[str, Any]
 """The arguments of the driver's `produce`, without the topic."""
+Headers = list[tuple[str, bytes | None]]
+"""As Kafka has them: in order, a name as often as it was given, and None told apart from nothing."""
+Place = tuple[str, int]
+"""A topic and a partition of it."""
 
 
-def unfit(message: Message) -> NotPublished | None:
+class Receipt(NamedTuple):
+    """Where a message lay, and under which name its partition was ours then."""
+
+    place: Place
+    offset: int
+    owner: str
+
+
+class Output(Struct, frozen=True):
+    """A message to be written, byte by byte as it will be read."""
+
+    topic: str
+    value: bytes | None
+    """None is a tombstone: in a compacted topic it removes what had its key."""
+    key: bytes | None = None
+    headers: Headers = []
+
+    @property
+    def record(self) -> Record:
+        return {"value": self.value, "key": self.key, "headers": self.headers}
+
+
+def unfit(message: Message | Output) -> NotPublished | None:
     if _TOPIC.fullmatch(message.topic) and message.topic not in (".", ".."):
         return None
     text = "a topic of Kafka is called by up to 249 letters, digits, dots, dashes and underscores"
@@ -24,34 +61,88 @@ def unfit(message: Message) -> NotPublished | None:
 
 
 def published(message: Message) -> Record:
-    return _record(message.id, message.payload, message.key, message.type, message.headers)
+    ours = {name: value for name, value in {ID: message.id, TYPE: message.type}.items() if value}
+    key = None if message.key is None else message.key.encode()
+    return {"value": message.payload, "key": key, "headers": _encoded({**message.headers, **ours})}
 
 
-def put_aside(each: Delivery, reason: str, topic: str) -> Record:
-    message = each.message
-    return _record(each.sender_id, message.body, message.key, "", dead_headers(each, reason, topic))
+def forward(
+    message: base.Message,
+    topic: str,
+    *,
+    value: bytes | UnsetType | None = UNSET,
+    key: bytes | UnsetType | None = UNSET,
+    headers: Iterable[tuple[str, bytes | None]] | UnsetType = UNSET,
+) -> Output:
+    """A message of Kafka as it came, for another topic: its id and type, bytes of any kind, tombstones, every header in order.
+
+    For the handler of a `Transformer`. What is given takes the place of what came.
+    """
+    raw = message.raw
+    if not callable(getattr(raw, "partition", None)):
+        raise ConfigError(
+            "forward takes a message that a handler was given by Kafka; others have no record to copy"
+        )
+    return Output(
+        topic,
+        raw.value() if value is UNSET else value,
+        raw.key() if key is UNSET else key,
+        list(raw.headers() or []) if headers is UNSET else [*headers],
+    )
 
 
-def _record(ident: str | None, body: bytes, key: str | None, kind: str, headers: Mapping[str, str]) -> Record:
-    ours = {name: value for name, value in {ID: ident, TYPE: kind}.items() if value}
-    pairs = [(name, value.encode()) for name, value in {**headers, **ours}.items()]
-    return {"value": body, "key": None if key is None else key.encode(), "headers": pairs}
+def dead_letter(each: Delivery, reason: str) -> Output:
+    """The message as it came, with our headers after its own."""
+    message, raw = each.message, each.message.raw
+    kind, milliseconds = raw.timestamp()
+    ours = {
+        **dead_headers(each, reason, message.topic),
+        PARTITION: str(message.partition),
+        OFFSET: str(message.position),
+        **({} if kind == _NO_TIMESTAMP else {TIMESTAMP: str(milliseconds)}),
+    }
+    theirs = [
+        (base.UNUSABLE_ID if each.fault is not None and name.lower() == ID else name, value)
+        for name, value in raw.headers() or []
+        if name not in ours
+    ]
+    if each.sender_id is not None and all(name != ID for name, _ in theirs):
+        ours[ID] = each.sender_id  # read from elsewhere by id_of
+    return forward(message, base.dead_name(message.topic), headers=[*theirs, *_encoded(ours)])
+
+
+def _encoded(headers: Mapping[str, str]) -> Headers:
+    return [(name, value.encode()) for name, value in headers.items()]
 
 
 def received(message: Any, owner: str, *, redelivered: bool = False) -> Delivery:
     key = message.key()
-    partition, offset = message.partition(), message.offset()
-    pairs: list[tuple[str, bytes | None]] = message.headers() or []
+    place = message.topic(), message.partition()
+    pairs: Headers = message.headers() or []
+    headers = {name: _text(value) for name, value in pairs}
+    kind, milliseconds = message.timestamp()
     return delivery(
-        lambda: from_kafka(message, ID, missing="pass"),
-        (partition, offset, owner),
-        lane=f"{message.topic()}:{partition}",  # a partition is read in order, and its offset has no gaps
+        lambda: from_kafka(message, ID, missing="pass") or from_others(pairs, body=message.value() or b""),
+        Receipt(place, message.offset(), owner),
+        lane=f"{place[0]}:{place[1]}",  # a partition is read in order, and its offset has no gaps
         body=message.value() or b"",
-        headers={name: _text(value) for name, value in pairs if name not in (ID, TYPE)},
-        topic=message.topic(),
+        headers={name: value for name, value in headers.items() if name not in (ID, TYPE)},
+        topic=place[0],
         key=None if key is None else _text(key),
+        type=headers.get(TYPE, ""),
+        timestamp=None if kind == _NO_TIMESTAMP else _moment(milliseconds),
+        partition=place[1],
+        position=message.offset(),
+        raw=message,
         redelivered=redelivered,
     )
+
+
+def _moment(milliseconds: int) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(milliseconds / 1_000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None  # a sender may claim any time
 
 
 def _text(value: bytes | None) -> str:

@@ -3,20 +3,22 @@
 from typing import Any, Unpack
 
 from dupeproof.brokers.base import Handler
-from dupeproof.brokers.consuming import AnyConsumer, make_consumer
-from dupeproof.brokers.memory._async.publisher import AsyncMemoryPublisher
-from dupeproof.brokers.memory._async.source import AsyncMemorySource
-from dupeproof.brokers.memory._sync.publisher import MemoryPublisher
-from dupeproof.brokers.memory._sync.source import MemorySource
+from dupeproof.brokers.factory import AnyConsumer, make_consumer
 from dupeproof.brokers.memory.broker import broker_of
-from dupeproof.brokers.options import ConsumeOptions, check_place
+from dupeproof.brokers.memory.publisher import MemoryPublisher
+from dupeproof.brokers.memory.publisher_async import AsyncMemoryPublisher
+from dupeproof.brokers.memory.source import MemorySource
+from dupeproof.brokers.memory.source_async import AsyncMemorySource
+from dupeproof.brokers.options import ConsumeOptions, Queues, check_place
+from dupeproof.brokers.several import one_of
+from dupeproof.brokers.several_async import one_of as one_of_async
 
 __all__ = ["AsyncMemoryPublisher", "MemoryPublisher", "broker_of", "consume", "consumer"]
 
 
 def consumer(
     url: str,
-    queue: str,
+    queue: Queues,
     handler: Handler,
     *,
     inbox: Any = None,
@@ -26,11 +28,13 @@ def consumer(
     **options: Unpack[ConsumeOptions],
 ) -> AnyConsumer:
     """A consumer to `run` and `stop`. With `delays=False` as a broker that keeps messages in order while one is retried."""
-    check_place(url, queue)
+    queues = check_place(url, queue)
     broker = broker_of(url)
     return make_consumer(
-        lambda: MemorySource(broker, queue, create=create, delays=delays),
-        lambda: AsyncMemorySource(broker, queue, create=create, delays=delays),
+        lambda: one_of([MemorySource(broker, each, create=create, delays=delays) for each in queues]),
+        lambda: one_of_async(
+            [AsyncMemorySource(broker, each, create=create, delays=delays) for each in queues]
+        ),
         handler,
         None,
         inbox,
@@ -39,6 +43,6 @@ def consumer(
     )
 
 
-def consume(url: str, queue: str, handler: Handler, **options: Any) -> Any:
+def consume(url: str, queue: Queues, handler: Handler, **options: Any) -> Any:
     """Run a `consumer` until SIGTERM; to be awaited when the handler is async."""
     return consumer(url, queue, handler, **options).run()

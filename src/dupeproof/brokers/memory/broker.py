@@ -3,10 +3,11 @@
 import threading
 import time
 from collections import deque
+from datetime import UTC, datetime
 from itertools import count
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from dupeproof.brokers.errors import BrokerUnavailable
 from dupeproof.errors import ConfigError
@@ -23,6 +24,8 @@ class Entry(Struct, eq=False):
     headers: dict[str, str]
     key: str | None
     topic: str
+    type: str = ""
+    sent_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     ready_at: float = 0.0
     deliveries: int = 0
 

@@ -5,13 +5,16 @@ consume("nats://…", queue="orders", handler=handle, inbox=inbox)
 
 from typing import Any, Unpack
 
+from dupeproof import defaults
 from dupeproof.brokers.base import Handler
-from dupeproof.brokers.consuming import AnyConsumer, group_of, make_consumer
-from dupeproof.brokers.nats._async.publisher import AsyncNatsPublisher
-from dupeproof.brokers.nats._async.source import AsyncNatsSource
-from dupeproof.brokers.nats._sync.publisher import NatsPublisher
-from dupeproof.brokers.nats._sync.source import NatsSource
-from dupeproof.brokers.options import ConsumeOptions, check_place
+from dupeproof.brokers.factory import AnyConsumer, group_of, make_consumer
+from dupeproof.brokers.nats.publisher import NatsPublisher
+from dupeproof.brokers.nats.publisher_async import AsyncNatsPublisher
+from dupeproof.brokers.nats.source import NatsSource
+from dupeproof.brokers.nats.source_async import AsyncNatsSource
+from dupeproof.brokers.options import ConsumeOptions, Queues, check_place
+from dupeproof.brokers.several import one_of
+from dupeproof.brokers.several_async import one_of as one_of_async
 from dupeproof.core.durations import Duration, milliseconds
 
 __all__ = ["AsyncNatsPublisher", "NatsPublisher", "consume", "consumer"]
@@ -19,26 +22,32 @@ __all__ = ["AsyncNatsPublisher", "NatsPublisher", "consume", "consumer"]
 
 def consumer(
     url: str,
-    queue: str,
+    queue: Queues,
     handler: Handler,
     *,
     inbox: Any = None,
     once: Any = None,
     group: str | None = None,
     create: bool = False,
-    ack_wait: Duration = "30s",
+    ack_wait: Duration = defaults.NATS_ACK_WAIT,
+    dead: str | None = None,
     **options: Unpack[ConsumeOptions],
 ) -> AnyConsumer:
-    """A consumer to `run` and `stop`, of the subject `queue`, which a stream has to keep; `create` adds one.
+    """A consumer to `run` and `stop`, of the subject `queue`, or of several, which a stream has to keep; `create` adds one.
 
-    A message whose consumer gave no sign of life for `ack_wait` comes again. What is put aside goes to the subject
-    `<queue>.dead`, in a stream of its own.
+    A subject may have wildcards: `orders.*`, `orders.>`. A message whose consumer gave no sign of life for `ack_wait` comes
+    again. Dead letters go to the subject `dead`, in a stream of its own: `<queue>.dead` unless given, and for one with
+    wildcards `dead.<queue>` with `_` for them.
     """
-    check_place(url, queue)
-    seconds = milliseconds(ack_wait, name="ack_wait") / 1_000
+    queues = check_place(url, queue)
+    options_ = {"create": create, "ack_wait": milliseconds(ack_wait, name="ack_wait") / 1_000, "dead": dead}
+
+    def made(kind: Any) -> list[Any]:
+        return [kind(url, each, group_of(group, inbox, once), **options_) for each in queues]
+
     return make_consumer(
-        lambda: NatsSource(url, queue, group_of(group, inbox, once), create=create, ack_wait=seconds),
-        lambda: AsyncNatsSource(url, queue, group_of(group, inbox, once), create=create, ack_wait=seconds),
+        lambda: one_of(made(NatsSource)),
+        lambda: one_of_async(made(AsyncNatsSource)),
         handler,
         group,
         inbox,
@@ -47,6 +56,6 @@ def consumer(
     )
 
 
-def consume(url: str, queue: str, handler: Handler, **options: Any) -> Any:
+def consume(url: str, queue: Queues, handler: Handler, **options: Any) -> Any:
     """Run a `consumer` until SIGTERM; to be awaited when the handler is async."""
     return consumer(url, queue, handler, **options).run()

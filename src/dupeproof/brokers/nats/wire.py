@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
 
-from dupeproof.brokers.base import Delivery, dead_headers
+from dupeproof.brokers.base import Delivery, dead_headers, dead_name
 from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.ids import delivery
-from dupeproof.keys.messages import from_headers
+from dupeproof.errors import ConfigError
+from dupeproof.keys.messages import from_headers, from_others
 from dupeproof.outbox.messages import Message
 
 ID, KEY, TYPE = "Nats-Msg-Id", "dupeproof-key", "dupeproof-type"
@@ -16,6 +17,8 @@ ORIGINAL = "dupeproof-id"
 """The id of a message. What NATS calls its id is another one, or it would take for a duplicate what is none."""
 _IDS = (ID.lower(), ORIGINAL)
 _NAME = re.compile(r"[!-9;-~]+")
+_FRAME = len(b"NATS/1.0\r\n\r\n")
+_FIELD = len(b": \r\n")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -28,11 +31,29 @@ def published(message: Message) -> dict[str, str]:
     return _headers(ident, message.id, message.key, message.type, message.headers)
 
 
+def unfit(message: Message, max_payload: int) -> NotPublished | None:
+    """The server counts headers and payload together, and hangs up on what is larger. The driver looks at the payload only."""
+    try:
+        headers = published(message)
+    except NotPublished as exc:
+        return exc
+    size = _FRAME + len(message.payload)
+    size += sum(_FIELD + len(name) + len(value.encode()) for name, value in headers.items())
+    if size <= max_payload:
+        return None
+    return NotPublished(
+        f"the message has {size:,} bytes with its headers, and NATS takes {max_payload:,}; raise max_payload in its "
+        "configuration, or keep the payload elsewhere and send where it is",
+        reason="unfit",
+    )
+
+
 def put_aside(each: Delivery, reason: str, subject: str) -> dict[str, str]:
-    headers = dead_headers(each, " ".join(reason.split()), subject)
+    message = each.message
+    headers = {**message.headers, **dead_headers(each, " ".join(reason.split()), subject)}
     metadata = each.receipt[1].metadata
     ident = f"dead-{metadata.stream}-{metadata.sequence.stream}"
-    return _headers(ident, each.sender_id, each.message.key, "", headers)
+    return _headers(ident, each.sender_id, message.key, message.type, headers)
 
 
 def _headers(
@@ -59,14 +80,42 @@ def received(message: Any, receipt: Any, uncounted: int) -> Delivery:
     headers: dict[str, str] = message.headers or {}
     metadata = message.metadata
     return delivery(
-        lambda: from_headers(headers, ORIGINAL if ORIGINAL in headers else ID, missing="pass"),
+        lambda: (
+            from_headers(headers, ORIGINAL if ORIGINAL in headers else ID, missing="pass")
+            or from_others(headers, body=message.data)
+        ),
         receipt,
         body=message.data,
         headers={name: value for name, value in headers.items() if name not in (ID, KEY, TYPE, ORIGINAL)},
         topic=message.subject,
         key=headers.get(KEY),
+        type=headers.get(TYPE, ""),
+        timestamp=metadata.timestamp,
+        position=metadata.sequence.stream,
+        raw=message,
         attempt=max(1, metadata.num_delivered - uncounted),
         redelivered=metadata.num_delivered > 1,
+    )
+
+
+def dead_subject(subject: str, given: str | None) -> str:
+    """Where dead letters go. One that the consumer itself would read is refused: they would come back for ever."""
+    has_wildcards = not {"*", ">"}.isdisjoint(subject.split("."))
+    usual = f"dead.{subject.replace('*', '_').replace('>', '_')}" if has_wildcards else dead_name(subject)
+    dead = usual if given is None else given
+    if _matches(subject, dead):
+        raise ConfigError(
+            f"dead letters of {subject!r} would go to {dead!r}, which this consumer reads itself; choose another with dead="
+        )
+    return dead
+
+
+def _matches(pattern: str, subject: str) -> bool:
+    wanted, parts = pattern.split("."), subject.split(".")
+    if wanted[-1] == ">":
+        wanted, parts = wanted[:-1], parts[: max(len(wanted) - 1, 0)] if len(parts) >= len(wanted) else []
+    return len(wanted) == len(parts) and all(
+        each in ("*", part) for each, part in zip(wanted, parts, strict=True)
     )
 
 

@@ -1,7 +1,11 @@
 """What RabbitMQ's refusals mean, in words that say what to do."""
 
-from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
+import ssl
+from urllib.parse import urlsplit
+
+from dupeproof.brokers.errors import BrokerUnavailable, HungUp, NotPublished
 from dupeproof.errors import ConfigError, DupeproofError
+from dupeproof.stores.tls import needs_tls, speaks_tls, take_tls
 from dupeproof.stores.urls import redact
 
 NEEDS = 'amqp:// needs {driver}, which is not installed; run: pip install "dupeproof[rabbitmq]"'
@@ -13,11 +17,27 @@ WAITING = (
 
 
 def check_url(url: str) -> str:
+    """Also its options of TLS, and the files they name."""
     if str(url).partition("://")[0] not in ("amqp", "amqps"):
         raise ConfigError(
             f"{redact(str(url))!r} is not an address of RabbitMQ; write amqp://user:password@host/"
         )
+    address(url)
     return url
+
+
+def address(url: str) -> tuple[str, ssl.SSLContext | None]:
+    """For a driver: without our options, and what they say. Both drivers have their own, of other names."""
+    plain, tls = take_tls(url, "amqps")
+    return plain, None if tls is None else tls.context()
+
+
+def tls_missing(url: str) -> ConfigError | None:
+    """A broker that hangs up before a word was said may want TLS."""
+    parts = urlsplit(url)
+    if parts.scheme == "amqp" and speaks_tls(parts.hostname or "localhost", parts.port or 5672):
+        return needs_tls(url, "amqps")
+    return None
 
 
 def unroutable(topic: str, exchange: str) -> NotPublished:
@@ -65,6 +85,10 @@ def unreachable(url: str) -> BrokerUnavailable:
 
 def gone(why: str) -> BrokerUnavailable:
     return BrokerUnavailable(f"RabbitMQ closed the connection: {why}")
+
+
+def hung_up(why: str) -> HungUp:
+    return HungUp(f"RabbitMQ closed the connection: {_shown(why)}")
 
 
 def cancelled(queue: str) -> BrokerUnavailable:

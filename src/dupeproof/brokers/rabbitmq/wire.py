@@ -2,19 +2,48 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
-from dupeproof.brokers.base import Delivery, dead_headers
+from msgspec import Struct
+
+from dupeproof.brokers.base import UNUSABLE_ID, Delivery, dead_headers
 from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.ids import delivery
+from dupeproof.brokers.rabbitmq.properties import table
 from dupeproof.errors import ConfigError
-from dupeproof.keys.messages import from_amqp
+from dupeproof.keys.messages import from_amqp, from_others
 from dupeproof.outbox import messages
 
 KEY, ATTEMPT, TOPIC, LONG_ID = "dupeproof-key", "dupeproof-attempt", "dupeproof-topic", "dupeproof-id"
-_OURS = {KEY, ATTEMPT, TOPIC, LONG_ID}
+EXPIRATION, USER, TIME = "dupeproof-expiration", "dupeproof-user-id", "dupeproof-timestamp"
+"""Properties that a copy cannot have as such: it would expire once more, the broker takes only the publisher's own user, and a
+time beyond the year 9999 (in milliseconds, say) cannot be written.
+"""
+_ROUTING = {"CC": "dupeproof-cc", "BCC": "dupeproof-bcc"}
+"""Headers by which the broker would send a copy to others as well, under other names."""
+DROPPED = "dupeproof-dropped"
+"""Names of headers for which there was no room, since ours are added to a message that filled a frame."""
+_MOST_HEADERS = 131_072 - 4_096
+"""Bytes: what is left of a frame for them, beside all other properties."""
+_OURS = {KEY, ATTEMPT, TOPIC, LONG_ID, EXPIRATION, USER, TIME}
+_COPIED = (
+    "content_type",
+    "content_encoding",
+    "correlation_id",
+    "reply_to",
+    "type",
+    "priority",
+    "timestamp",
+    "app_id",
+)
+"""Both drivers call them as AMQP does."""
 _SHORT = 255
 """Bytes that a name or a message_id can have."""
+_FRAME = 1_024
+"""Bytes of a frame that are not headers, at most: the properties beside them have a few short texts."""
+_FIELD = 6
+"""Bytes of a header beside its name and value."""
 _LONGEST_DELAY = len(".retry-4000000000ms")
 _STEPS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
 PERSISTENT = 2
@@ -22,34 +51,45 @@ PATIENCE = 1.0
 """Seconds that a consumer waits for the broker to confirm copies, before it goes on with other messages."""
 
 
-class Sent:
+class Sent(Struct):
     """A message in the words of AMQP; a driver makes its own object of it."""
 
-    __slots__ = ("body", "headers", "message_id", "type")
-
-    def __init__(
-        self, ident: str | None, body: bytes, headers: dict[str, Any], kind: str | None = None
-    ) -> None:
-        short = ident is not None and len(ident.encode()) <= _SHORT
-        self.message_id = ident if short else None
-        self.headers = headers if short or ident is None else {**headers, LONG_ID: ident}
-        self.body = body
-        self.type = kind or None
+    body: bytes
+    properties: dict[str, Any]
 
 
-def unfit(message: messages.Message) -> NotPublished | None:
-    """AMQP has 255 bytes for a name."""
+def _sent(ident: str | None, body: bytes, headers: dict[str, Any], properties: dict[str, Any]) -> Sent:
+    if ident is not None and len(ident.encode()) > _SHORT:
+        ident, headers = None, {**headers, LONG_ID: ident}
+    return Sent(body, {**properties, "message_id": ident, "headers": headers, "delivery_mode": PERSISTENT})
+
+
+def unfit(message: messages.Message, frame_max: int = 0) -> NotPublished | None:
+    """AMQP has 255 bytes for a name, and all headers go into one frame; 0 is a frame without limit."""
     names = [("topic", message.topic), ("type", message.type)]
     names += [("name of a header", name) for name in message.headers]
     for what, name in names:
         if len(name.encode()) > _SHORT:
             return NotPublished(f"RabbitMQ cannot take a {what} longer than {_SHORT} bytes", reason="unfit")
+    headers = published(message).properties["headers"]
+    size = _FRAME + sum(_FIELD + len(name.encode()) + len(value.encode()) for name, value in headers.items())
+    if 0 < frame_max < size:
+        return NotPublished(
+            f"the headers take {size:,} bytes, and RabbitMQ at most {frame_max:,} in a frame; put what is large into the "
+            "payload, or raise frame_max in rabbitmq.conf",
+            reason="unfit",
+        )
     return None
 
 
 def published(message: messages.Message) -> Sent:
     key = {} if message.key is None else {KEY: message.key}
-    return Sent(message.id, message.payload, {**message.headers, **key}, message.type)
+    return _sent(
+        message.id,
+        message.payload,
+        {**message.headers, **key},
+        {"type": message.type} if message.type else {},
+    )
 
 
 def check_names(queue: str, dead: str) -> None:
@@ -81,32 +121,94 @@ def is_streams(argument: str, value: str) -> bool:
 
 def again(each: Delivery, attempt: int) -> Sent:
     """To come again, as that attempt."""
-    message = each.message
-    ours = {ATTEMPT: attempt, TOPIC: message.topic}
-    key = {} if message.key is None else {KEY: message.key}
-    return Sent(each.sender_id, message.body, {**message.headers, **ours, **key})
+    return _copy(each, {ATTEMPT: attempt, TOPIC: each.message.topic})
 
 
 def put_aside(each: Delivery, reason: str, queue: str) -> Sent:
-    message = each.message
-    key = {} if message.key is None else {KEY: message.key}
-    return Sent(each.sender_id, message.body, {**dead_headers(each, reason, queue), **key})
+    return _copy(each, dead_headers(each, reason, queue))
 
 
-def received(properties: Any, routing_key: str, body: bytes, receipt: Any, *, redelivered: bool) -> Delivery:
-    """`properties` are those of either driver: both name the fields as AMQP does."""
+def _copy(each: Delivery, ours: Mapping[str, Any]) -> Sent:
+    """The message as it came, with every property and header of its sender, in its type; and ours on top."""
+    origin = properties_of(each.message.raw)
+    known: Mapping[str, Any] = origin.headers or {}
+    headers = {_ROUTING.get(name, name): value for name, value in _of_sender(known).items()}
+    properties = _given({name: getattr(origin, name) for name in _COPIED})
+    if not properties.get("priority"):
+        properties.pop("priority", None)  # of one driver it is 0 where there is none
+    late = properties.pop("timestamp") if _moment(origin.timestamp) is None and origin.timestamp else None
+    now = {EXPIRATION: _milliseconds(origin.expiration), USER: origin.user_id, TIME: late}
+    kept = _given(now) | {name: known[name] for name in now if known.get(name) is not None}
+    ident = origin.message_id or each.sender_id
+    if each.fault is not None:
+        kept[UNUSABLE_ID] = ident or known.get(LONG_ID)
+        ident = None
+    ours = {**kept, **_given({KEY: each.message.key}), **ours}
+    return _sent(ident, each.message.body, {**_fitting(headers, ours), **ours}, properties)
+
+
+def _milliseconds(expiration: str | float | None) -> str | None:
+    """As AMQP writes it; aio-pika makes seconds of it."""
+    return str(round(expiration * 1_000)) if isinstance(expiration, float) else expiration
+
+
+def _fitting(headers: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
+    """Without the largest, where they do not fit any more. Else the broker would hang up on the copy, for ever."""
+    dropped: list[str] = []
+    while headers and len(table(headers)) + len(table(ours)) > _MOST_HEADERS:
+        largest = max(headers, key=lambda name: len(table({name: headers[name]})))
+        dropped.append(largest)
+        headers = {name: value for name, value in headers.items() if name != largest}
+    return {**headers, DROPPED: ", ".join(dropped)[:1_000]} if dropped else headers
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+class PikaMessage(NamedTuple):
+    """`Message.raw` of a plain handler: what pika hands over in three pieces."""
+
+    method: Any
+    properties: Any
+    body: bytes
+
+
+def properties_of(raw: Any) -> Any:
+    """Of pika they are an object of their own; a message of aio-pika has them itself."""
+    return raw.properties if isinstance(raw, PikaMessage) else raw
+
+
+def received(raw: Any, routing_key: str, body: bytes, receipt: Any, *, redelivered: bool) -> Delivery:
+    properties = properties_of(raw)
     headers: Mapping[str, Any] = properties.headers or {}
     key = headers.get(KEY)
     return delivery(
-        lambda: from_amqp(properties, header=LONG_ID, missing="pass"),
+        lambda: (
+            from_amqp(properties, header=LONG_ID, missing="pass")
+            or from_others(headers, properties.content_type, body)
+        ),
         receipt,
         body=body,
         headers=_texts(headers),
         topic=_text(headers.get(TOPIC, routing_key)),
         key=None if key is None else _text(key),
-        attempt=_number(headers.get(ATTEMPT), 1) + returned(properties),
+        type=properties.type or "",
+        content_type=properties.content_type,
+        correlation_id=properties.correlation_id,
+        timestamp=_moment(properties.timestamp),
+        attempt=max(1, _number(headers.get(ATTEMPT), 1)) + returned(properties),
         redelivered=redelivered,
+        raw=raw,
     )
+
+
+def _moment(timestamp: datetime | int | None) -> datetime | None:
+    """Pika has seconds since 1970, which may be more than a date can hold."""
+    try:
+        return datetime.fromtimestamp(timestamp, UTC) if isinstance(timestamp, int) else timestamp
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def returned(properties: Any) -> int:
@@ -117,18 +219,23 @@ def returned(properties: Any) -> int:
 _THE_BROKERS = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "x-acquired-count")
 
 
-def _texts(headers: Mapping[str, Any]) -> dict[str, str]:
+def _of_sender(headers: Mapping[str, Any]) -> dict[str, Any]:
     """Without ours, and without what the broker adds on the way."""
-    plain = (str, bytes, int, float)
     return {
-        name: _text(value)
+        name: value
         for name, value in headers.items()
-        if name not in _OURS and not name.startswith(_THE_BROKERS) and isinstance(value, plain)
+        if name not in _OURS and not name.startswith(_THE_BROKERS)
     }
 
 
+def _texts(headers: Mapping[str, Any]) -> dict[str, str]:
+    """Those that have a plain text; `Message.raw` has the others too."""
+    plain = (str, bytes, bytearray, int, float)
+    return {name: _text(value) for name, value in _of_sender(headers).items() if isinstance(value, plain)}
+
+
 def _text(value: object) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return value.decode(errors="replace") if isinstance(value, bytes | bytearray) else str(value)
 
 
 def _number(value: object, otherwise: int) -> int:

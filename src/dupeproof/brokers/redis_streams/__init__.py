@@ -5,17 +5,20 @@ consume("redis://…", queue="orders", handler=handle, inbox=inbox)
 
 from typing import Any, Unpack
 
+from dupeproof import defaults
 from dupeproof.brokers.base import Handler
-from dupeproof.brokers.consuming import AnyConsumer, group_of, make_consumer
-from dupeproof.brokers.options import ConsumeOptions, check_place
+from dupeproof.brokers.factory import AnyConsumer, group_of, make_consumer
+from dupeproof.brokers.options import ConsumeOptions, Queues, check_place
+from dupeproof.brokers.several import one_of
+from dupeproof.brokers.several_async import one_of as one_of_async
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.errors import ConfigError
 
 try:
-    from dupeproof.brokers.redis_streams._async.publisher import AsyncRedisStreamPublisher
-    from dupeproof.brokers.redis_streams._async.source import AsyncRedisStreamSource
-    from dupeproof.brokers.redis_streams._sync.publisher import RedisStreamPublisher
-    from dupeproof.brokers.redis_streams._sync.source import RedisStreamSource
+    from dupeproof.brokers.redis_streams.publisher import RedisStreamPublisher
+    from dupeproof.brokers.redis_streams.publisher_async import AsyncRedisStreamPublisher
+    from dupeproof.brokers.redis_streams.source import RedisStreamSource
+    from dupeproof.brokers.redis_streams.source_async import AsyncRedisStreamSource
 except ModuleNotFoundError as exc:
     if (exc.name or "").partition(".")[0] not in ("redis", "hiredis"):
         raise
@@ -26,28 +29,30 @@ __all__ = ["AsyncRedisStreamPublisher", "RedisStreamPublisher", "consume", "cons
 
 def consumer(
     url: str,
-    queue: str,
+    queue: Queues,
     handler: Handler,
     *,
     inbox: Any = None,
     once: Any = None,
     group: str | None = None,
     create: bool = False,
-    takeover: Duration = "60s",
+    takeover: Duration = defaults.STREAM_TAKEOVER,
     **options: Unpack[ConsumeOptions],
 ) -> AnyConsumer:
-    """A consumer to `run` and `stop`, of the stream `queue`.
+    """A consumer to `run` and `stop`, of the stream `queue`, or of several.
 
     An entry whose consumer gave no sign of life for `takeover` goes to another of the group; a retry waits no longer
     than that either. What is put aside is added to `<queue>.dead`.
     """
-    check_place(url, queue)
-    seconds = milliseconds(takeover, name="takeover") / 1_000
+    queues = check_place(url, queue)
+    options_ = {"create": create, "takeover": milliseconds(takeover, name="takeover") / 1_000}
+
+    def made(kind: Any) -> list[Any]:
+        return [kind(url, each, group_of(group, inbox, once), **options_) for each in queues]
+
     return make_consumer(
-        lambda: RedisStreamSource(url, queue, group_of(group, inbox, once), create=create, takeover=seconds),
-        lambda: AsyncRedisStreamSource(
-            url, queue, group_of(group, inbox, once), create=create, takeover=seconds
-        ),
+        lambda: one_of(made(RedisStreamSource)),
+        lambda: one_of_async(made(AsyncRedisStreamSource)),
         handler,
         group,
         inbox,
@@ -56,6 +61,6 @@ def consumer(
     )
 
 
-def consume(url: str, queue: str, handler: Handler, **options: Any) -> Any:
+def consume(url: str, queue: Queues, handler: Handler, **options: Any) -> Any:
     """Run a `consumer` until SIGTERM; to be awaited when the handler is async."""
     return consumer(url, queue, handler, **options).run()

@@ -1,11 +1,12 @@
 """How messages look in a stream: fields of one entry. Pure."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from dupeproof.brokers.base import Delivery, dead_headers
+from dupeproof.brokers.base import UNUSABLE_ID, Delivery, dead_headers
 from dupeproof.brokers.ids import delivery
 from dupeproof.keys.messages import from_headers
 from dupeproof.outbox.messages import Message
@@ -18,9 +19,15 @@ def published(message: Message) -> Fields:
     return _fields(message.id, message.payload, message.key, message.type, message.headers)
 
 
-def put_aside(each: Delivery, reason: str, stream: str) -> Fields:
-    message = each.message
-    return _fields(each.sender_id, message.body, message.key, "", dead_headers(each, reason, stream))
+def put_aside(each: Delivery, reason: str, stream: str) -> dict[bytes, bytes]:
+    """The entry as it was, field by field, and why it is here."""
+    _, fields = each.message.raw
+    ours = {name.encode(): value.encode() for name, value in dead_headers(each, reason, stream).items()}
+    if each.fault is not None:
+        fields = {UNUSABLE_ID.encode() if name == b"id" else name: value for name, value in fields.items()}
+    elif each.sender_id is not None:
+        fields = {b"id": each.sender_id.encode(), **fields}
+    return {**fields, **ours}
 
 
 def _fields(ident: str | None, body: bytes, key: str | None, kind: str, headers: Mapping[str, str]) -> Fields:
@@ -44,8 +51,12 @@ def received(stream: str, entry: bytes, fields: Mapping[bytes, bytes], *, attemp
         headers=_headers(texts),
         topic=stream,
         key=None if key is None else key.decode(errors="replace"),
+        type=texts.get("type", b"").decode(errors="replace"),
+        timestamp=datetime.fromtimestamp(int(entry.partition(b"-")[0]) / 1_000, UTC),
+        position=entry.decode(),
         attempt=attempt,
         redelivered=attempt > 1,
+        raw=(entry, fields),
     )
 
 

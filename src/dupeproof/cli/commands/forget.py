@@ -1,6 +1,6 @@
 """`dupeproof forget`: make a key new again."""
 
-from dupeproof import Once
+from dupeproof import Once, defaults
 from dupeproof.cli.output import NotFound, report
 from dupeproof.cli.target import UNKNOWN, AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_and_key
 
@@ -9,7 +9,7 @@ def forget(
     first: UrlOrKey = None,
     second: KeyAfterUrl = None,
     *,
-    namespace: Namespace = "default",
+    namespace: Namespace = defaults.NAMESPACE,
     as_json: AsJson = False,
 ) -> None:
     """Remove a key's record and mark: the next message or call with it runs. An owner still at work is refused later.

@@ -7,10 +7,11 @@ import typer
 from rich.progress import Progress
 from rich.table import Table
 
+from dupeproof import defaults
 from dupeproof.cli.output import err, out, say, say_json, say_pairs
-from dupeproof.cli.plan.measuring import Measured, measure
-from dupeproof.cli.plan.planning import Plan, demand
-from dupeproof.cli.plan.planning import plan as planned
+from dupeproof.cli.plan.measurement import Measured, measure
+from dupeproof.cli.plan.plan import Plan, demand
+from dupeproof.cli.plan.plan import plan as planned
 from dupeproof.cli.target import AsJson
 from dupeproof.stores.urls import parse_url
 
@@ -19,7 +20,9 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 def plan(
     rate: Annotated[str, typer.Option(metavar="N/s", help="New ids: 500/s, 2k/s, 3M/d.")],
-    window: Annotated[str, typer.Option(metavar="DURATION", help="How long each is remembered.")] = "24h",
+    window: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long each is remembered.")
+    ] = defaults.WINDOW,
     result_size: Annotated[
         int, typer.Option(min=0, max=10_000_000, metavar="BYTES", help="Of what a call returns, as JSON.")
     ] = 100,

@@ -9,13 +9,14 @@ import msgspec
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from dupeproof import defaults
 from dupeproof.cleanup import Purger
+from dupeproof.cleanup.purger import open_purgeable
 from dupeproof.cli.output import err, say, say_json, size
 from dupeproof.cli.target import AsJson, Url, chosen, existing
 from dupeproof.core.events import Event, Kind
+from dupeproof.core.plurals import counted
 from dupeproof.core.protocols import Purgeable
-from dupeproof.core.wording import counted
-from dupeproof.stores._sync.cleaning import open_purgeable
 
 
 def purge(
@@ -25,7 +26,9 @@ def purge(
         str | None,
         typer.Option("--every", metavar="15m", help="Go on as a service, one pass every so often."),
     ] = None,
-    batch: Annotated[int, typer.Option("--batch", metavar="N", help="Rows per transaction.")] = 5_000,
+    batch: Annotated[
+        int, typer.Option("--batch", metavar="N", help="Rows per transaction.")
+    ] = defaults.PURGE_BATCH,
     as_json: AsJson = False,
 ) -> None:
     """Remove expired records and marks in small transactions. Nothing unexpired is ever removed.

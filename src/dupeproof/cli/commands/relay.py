@@ -13,6 +13,7 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
+from dupeproof import defaults
 from dupeproof.cli.output import err, say_json
 from dupeproof.cli.publishers import open_publisher
 from dupeproof.cli.target import AsJson, Url, chosen, existing
@@ -39,18 +40,22 @@ def relay(
             help="amqp://…, kafka://host:9092, redis://…, nats://…, stdout: or python:module.function",
         ),
     ],
-    batch: Annotated[int, typer.Option("--batch", metavar="N", help="Messages taken at a time.")] = 500,
-    poll: Annotated[str, typer.Option("--poll", metavar="500ms", help="How often to look.")] = "500ms",
+    batch: Annotated[
+        int, typer.Option("--batch", metavar="N", help="Messages taken at a time.")
+    ] = defaults.RELAY_BATCH,
+    poll: Annotated[
+        str, typer.Option("--poll", metavar="500ms", help="How often to look.")
+    ] = defaults.RELAY_POLL,
     lease: Annotated[
         str,
         typer.Option("--lease", metavar="30s", help="When another relay takes over from one that is gone."),
-    ] = "30s",
+    ] = defaults.RELAY_LEASE,
     max_attempts: Annotated[
         int, typer.Option("--max-attempts", metavar="N", help="After these a message is put aside as dead.")
-    ] = 10,
+    ] = defaults.MAX_ATTEMPTS,
     backoff: Annotated[
         str, typer.Option("--backoff", metavar="1s", help="Wait after a failure, doubled each time.")
-    ] = "1s",
+    ] = defaults.BACKOFF,
     after_dead: Annotated[
         str, typer.Option("--after-dead", metavar="wait|go_on", help="What its key does then.")
     ] = "wait",
@@ -61,7 +66,7 @@ def relay(
     drain: Annotated[
         str,
         typer.Option("--drain", metavar="10s", help="How long to go on with what is in hand when stopped."),
-    ] = "10s",
+    ] = defaults.RELAY_DRAIN,
     listen: Annotated[
         bool, typer.Option(help="Be woken by PostgreSQL; --no-listen behind a transaction pooler.")
     ] = True,

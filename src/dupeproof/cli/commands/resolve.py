@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from dupeproof import ConfigError, Once
+from dupeproof import ConfigError, Once, defaults
 from dupeproof.cli.output import NotFound, report
 from dupeproof.cli.target import AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_and_key
 from dupeproof.http.answers import Answer, AnswerCodec
@@ -21,7 +21,7 @@ def resolve(
     first: UrlOrKey = None,
     second: KeyAfterUrl = None,
     *,
-    namespace: Namespace = "default",
+    namespace: Namespace = defaults.NAMESPACE,
     result: Annotated[
         str | None,
         typer.Option(
@@ -49,7 +49,9 @@ def resolve(
         Path | None,
         typer.Option("--body-file", help="The file that has the body of that response.", show_default=False),
     ] = None,
-    window: Annotated[str, typer.Option("--window", help="How long the key is remembered from now.")] = "24h",
+    window: Annotated[
+        str, typer.Option("--window", help="How long the key is remembered from now.")
+    ] = defaults.WINDOW,
     reopen: Annotated[bool, typer.Option("--reopen", help="It was not done: let it run again.")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -9,8 +9,8 @@ from dupeproof.cli.output import out, report, say_json
 from dupeproof.cli.target import AsJson, Url, chosen
 from dupeproof.core.protocols import Inspectable, ability
 from dupeproof.sql import Translated, join
-from dupeproof.sql._sync.databases import opened
-from dupeproof.sql.databases import is_mysql
+from dupeproof.sql.database_option import is_mysql
+from dupeproof.sql.databases import opened
 from dupeproof.sql.statements import split
 from dupeproof.stores import open_store
 from dupeproof.stores.mysql import SCHEMA as MYSQL

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from dupeproof import Once
+from dupeproof import Once, defaults
 from dupeproof.cli.output import NotFound, say_json, say_pairs
 from dupeproof.cli.target import UNKNOWN, AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_and_key
-from dupeproof.guards.entries import Entry
+from dupeproof.guards.results import Entry
 from dupeproof.keys.names import key_digest
 
 
@@ -16,7 +16,7 @@ def show(
     first: UrlOrKey = None,
     second: KeyAfterUrl = None,
     *,
-    namespace: Namespace = "default",
+    namespace: Namespace = defaults.NAMESPACE,
     result: Annotated[bool, typer.Option("--result", help="Print the stored value too.")] = False,
     as_json: AsJson = False,
 ) -> None:

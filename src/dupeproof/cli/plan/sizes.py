@@ -1,7 +1,7 @@
 """Bytes and speeds as measured, and the rules to get from them to any size. Pure.
 
 Bytes are from a million ids each (`dupeproof bench`) and from `measuring` with results of 0 to 5,000 random bytes; tests
-compare them with real servers. Speeds are those of one core of the machine the README's table is from: yours differ.
+compare them with real servers. Speeds are those of one core of the machine the tables of docs/performance.md are from: yours differ.
 """
 
 from bisect import bisect_left

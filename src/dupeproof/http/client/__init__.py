@@ -1,8 +1,8 @@
 """A transport for httpx that gives each request one key and tries again, with that key, until there is an answer."""
 
 try:
-    from dupeproof.http.client._async.transport import AsyncIdempotentTransport
-    from dupeproof.http.client._sync.transport import IdempotentTransport
+    from dupeproof.http.client.transport import IdempotentTransport
+    from dupeproof.http.client.transport_async import AsyncIdempotentTransport
 except ModuleNotFoundError as exc:
     if (exc.name or "").partition(".")[0] != "httpx":
         raise

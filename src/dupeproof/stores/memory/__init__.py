@@ -5,8 +5,8 @@ sync and async alike.
 """
 
 from dupeproof.errors import ConfigError
-from dupeproof.stores.memory.aio import AsyncMemoryStore
 from dupeproof.stores.memory.store import MemoryStore
+from dupeproof.stores.memory.store_async import AsyncMemoryStore
 from dupeproof.stores.urls import StoreURL
 
 __all__ = ["AsyncMemoryStore", "MemoryStore", "open_async", "open_sync"]

@@ -1,3 +1,4 @@
+# No twin: one file serves both, and tasks have it written for them by hand.
 """The store in a dict: for tests, single processes, and as the plainest reading of the contract."""
 
 import platform

@@ -42,3 +42,11 @@ CREATE TABLE IF NOT EXISTS dupeproof_offsets (
     owner          VARCHAR(64)  CHARACTER SET ascii NOT NULL,
     PRIMARY KEY (consumer_group, topic, partition_id)
 ) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS dupeproof_topics (
+    consumer_group VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    topic          VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    partition_id   INT          NOT NULL,
+    topic_id       VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    PRIMARY KEY (consumer_group, topic, partition_id)
+) ENGINE = InnoDB;

@@ -1,5 +1,5 @@
 -- The statements the store sends: one per verb and batch, each a transaction of its own, so that a transaction
--- pooler may put any connection behind any of them. Those with $1 are on the hot path, see questions.py; for the
+-- pooler may put any connection behind any of them. Those with $1 are on the hot path, see queries.py; for the
 -- others, which go through the driver's cursor, digests travel as hex text, the form the uuid type reads.
 
 -- The time, and how long a statement may take if this connection is the server's own. Behind a pooler it has another

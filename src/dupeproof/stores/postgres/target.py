@@ -6,7 +6,7 @@ import psycopg
 from msgspec import Struct
 
 from dupeproof.errors import ConfigError
-from dupeproof.sql._sync import connecting
+from dupeproof.sql import hosts
 from dupeproof.sql.postgres import Hosts, parameters
 from dupeproof.stores.urls import StoreURL
 
@@ -41,4 +41,4 @@ def plain_connection(wanted: Target) -> psycopg.Connection:
     def connect(conninfo: str, _: float) -> psycopg.Connection:
         return psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
 
-    return connecting.connected(wanted.hosts, time.monotonic() + wanted.timeout, connect)[0]
+    return hosts.connected(wanted.hosts, time.monotonic() + wanted.timeout, connect)[0]

@@ -1,7 +1,7 @@
 """Redis and what speaks its language: a single server, Sentinel, Cluster, Valkey."""
 
-from dupeproof.stores.redis._async.store import AsyncRedisStore
-from dupeproof.stores.redis._sync.store import RedisStore
+from dupeproof.stores.redis.store import RedisStore
+from dupeproof.stores.redis.store_async import AsyncRedisStore
 from dupeproof.stores.redis.targets import target
 from dupeproof.stores.urls import StoreURL
 

@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import Struct
 from redis import exceptions as theirs
 
-from dupeproof.errors import ConfigError
 from dupeproof.stores.redis.faults import NotSent
 from dupeproof.stores.redis.resp import Command, pack
+from dupeproof.stores.tls import Tls, explained, tls_of
 
 ROLE = pack(b"ROLE")
 TIME = pack(b"TIME")
@@ -78,14 +78,8 @@ UNREACHABLE = (OSError, UnicodeError)
 def not_connected(exc: Exception) -> NotSent:
     """Why there is no connection, in words that say what to change."""
     match exc:
-        case ssl.SSLCertVerificationError():
-            return NotSent(
-                f"shows a certificate that cannot be verified ({exc.verify_message}); name its authority with ?ssl_ca_certs="
-            )
         case ssl.SSLError():
-            return NotSent(
-                f"cannot agree on TLS ({exc.reason or type(exc).__name__}); a server without it takes redis:// instead of rediss://"
-            )
+            return NotSent(explained(exc, "redis"))
         case TimeoutError():
             return NotSent("did not take the connection in time")
         case _:
@@ -98,16 +92,13 @@ def unanswered(exc: Exception) -> Exception:
     return NotSent("took the connection, but did not answer") if broken else exc
 
 
-def tls_context(options: dict[str, Any]) -> ssl.SSLContext:
-    certificates = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-    named = ", ".join(f"{name}={options[name]}" for name in certificates if options.get(name))
-    try:
-        context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
-        if options.get("ssl_certfile"):
-            context.load_cert_chain(options["ssl_certfile"], options.get("ssl_keyfile"))
-    except OSError as exc:
-        raise ConfigError(f"a file for TLS cannot be read ({named}): {exc.strerror or exc}") from exc
+_THEIRS = {"ssl_ca_certs": "cafile", "ssl_certfile": "certfile", "ssl_keyfile": "keyfile"}
+"""As redis-py calls them, which is as good."""
+
+
+def tls_of_redis(options: dict[str, Any]) -> Tls:
+    """From the options of a URL, by our names or by theirs."""
+    ours = {_THEIRS.get(name, name): value for name, value in options.items()}
     if options.get("ssl_cert_reqs") == "none":
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
+        ours["verify"] = "no"
+    return tls_of(ours)

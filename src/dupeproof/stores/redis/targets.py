@@ -6,7 +6,8 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from dupeproof.errors import ConfigError
-from dupeproof.stores.redis.links import LinkOptions, tls_context
+from dupeproof.stores.redis.links import LinkOptions, tls_of_redis
+from dupeproof.stores.tls import OPTIONS as TLS_OPTIONS
 from dupeproof.stores.urls import StoreURL
 
 Kind = Literal["single", "sentinel", "cluster"]
@@ -20,6 +21,7 @@ _OPTIONS = {
     "ssl_certfile",
     "ssl_keyfile",
     "ssl_cert_reqs",
+    *TLS_OPTIONS,
 }
 
 
@@ -44,7 +46,7 @@ def target(url: StoreURL) -> Target:
     userinfo, _, hosts = url.parts.netloc.rpartition("@")
     user, _, password = userinfo.partition(":")
     service, database = _path(kind, url.parts.path.strip("/"), options.get("db", ""))
-    tls = tls_context(options) if url.scheme.startswith("rediss") else None
+    tls = tls_of_redis(options).context() if url.scheme.startswith("rediss") else None
     default_port = 26379 if kind == "sentinel" else 6379
     nodes = [_host(each, default_port) for each in hosts.split(",")]
     if kind == "single" and len(nodes) > 1:

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from dupeproof.errors import ConfigError
-from dupeproof.stores.sqlite.aio import AsyncSQLiteStore
 from dupeproof.stores.sqlite.connection import Database
 from dupeproof.stores.sqlite.store import SQLiteStore
+from dupeproof.stores.sqlite.store_async import AsyncSQLiteStore
 from dupeproof.stores.urls import StoreURL
 
 __all__ = ["AsyncSQLiteStore", "SQLiteStore", "open_async", "open_database", "open_sync"]

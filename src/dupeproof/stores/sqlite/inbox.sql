@@ -41,3 +41,11 @@ CREATE TABLE IF NOT EXISTS dupeproof_offsets (
     owner          TEXT    NOT NULL,
     PRIMARY KEY (consumer_group, topic, partition_id)
 ) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS dupeproof_topics (
+    consumer_group TEXT    NOT NULL,
+    topic          TEXT    NOT NULL,
+    partition_id   INTEGER NOT NULL,
+    topic_id       TEXT    NOT NULL,
+    PRIMARY KEY (consumer_group, topic, partition_id)
+) WITHOUT ROWID;

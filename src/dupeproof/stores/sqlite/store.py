@@ -1,3 +1,4 @@
+# No twin: one file serves both, and tasks have it written for them by hand.
 """The store over SQLite: read, decide in Python, write, in one immediate transaction per batch."""
 
 import sqlite3
@@ -23,10 +24,9 @@ from dupeproof.core.records import (
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
-from dupeproof.sql._sync.sqlite import Sqlite
-from dupeproof.stores._sync.purging import purge_inbox
-from dupeproof.stores.sqlite import rows
-from dupeproof.stores.sqlite._sync import sequences
+from dupeproof.sql.sqlite import Sqlite
+from dupeproof.stores.purge import purge_inbox
+from dupeproof.stores.sqlite import rows, sequences
 from dupeproof.stores.sqlite.connection import SCHEMA, Database, is_busy, transaction
 
 Change = TypeVar("Change", Finish, Fail, Release, Renew)

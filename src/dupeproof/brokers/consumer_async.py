@@ -1,0 +1,266 @@
+"""AsyncConsumer: takes messages from a broker, has them worked on, and tells the broker only after the commit.
+
+One task owns the connection to the broker, and does nothing that takes long: it fetches, starts workers, settles what
+they are through with, and gives signs of life. So however long a handler takes, the broker hears from us; and whatever a
+worker does, it cannot settle a message twice, because it cannot settle one at all.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+from dupeproof import defaults
+from dupeproof.brokers.base import RELEASE, Ack, Dead, Delivery, Handler, Retry, Settled
+from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
+from dupeproof.brokers.lanes import Lanes
+from dupeproof.brokers.options import ConsumeOptions, make_plan
+from dupeproof.brokers.outcomes import Finished, Health, Tally
+from dupeproof.brokers.processor_async import AsyncProcessor
+from dupeproof.brokers.protocols_async import AsyncSource
+from dupeproof.brokers.runtime_async import Workers, on_signals
+from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.core.events import Event, Kind, logger, publish
+from dupeproof.errors import ConfigError
+from dupeproof.guards import AsyncOnce
+from dupeproof.inbox import AsyncInbox
+from dupeproof.outbox.failures import TooLate
+from dupeproof.outbox.runtime_async import bounded
+
+IDLE = 0.25
+"""Seconds to wait for a message when there is nothing else to do."""
+TICK = 0.02
+"""Seconds between two looks at the broker while handlers are at work."""
+BETWEEN_REPORTS = 10.0
+"""Seconds between two looks at how many messages wait."""
+_LAST_WORDS = 6.0
+"""Seconds after `drain` for handlers that are given up, and to hand back what was not begun."""
+TROUBLES = (BrokerUnavailable, NotPublished, ConfigError)
+"""While it runs: the connection is lost, a message cannot be put aside, a queue is gone. All may be mended by someone."""
+
+
+class AsyncConsumer:
+    """Made by a broker's `consumer(…)`. `run` returns after `stop`, or after SIGTERM or Ctrl-C, with all work ended."""
+
+    def __init__(
+        self,
+        source: AsyncSource,
+        handler: Handler,
+        *,
+        group: str,
+        inbox: AsyncInbox | None = None,
+        once: AsyncOnce | None = None,
+        **options: Unpack[ConsumeOptions],
+    ) -> None:
+        self._plan = make_plan(**options)
+        self._source = source
+        self._group = group
+        self._processor = AsyncProcessor(source, handler, self._plan, inbox, once)
+        self._lanes = Lanes(self._plan.concurrency, self._plan.batch)
+        self._workers: Workers | None = None
+        self._stop_by: float | None = None
+        self._kept_at = 0.0
+        self._failures = 0
+        self._trouble = "it was not started"
+        """Why nothing is consumed now; nothing when all is well."""
+        self._turned_at = 0.0
+        self._lag: int | None = None
+        self._lag_at = 0.0
+        self.tally = Tally()
+
+    async def run(self) -> None:
+        """Consume until told to stop. A broker that is down is tried again; a queue that is not there is an error."""
+        await self._processor.check()
+        self._lanes = Lanes(self._plan.concurrency, self._plan.batch)  # nothing is left of an earlier run
+        workers = self._workers = Workers(self._plan.concurrency, self._processor.process)
+        with on_signals(self.stop):
+            try:
+                await bounded(lambda: self._consume(workers), self._is_late)
+            except TooLate:
+                # To stop is still wanted of whoever was left behind.
+                logger.warning(
+                    "%s does not answer; ending without a goodbye, what was in hand comes again",
+                    self._source.name,
+                )
+
+    async def _consume(self, workers: Workers) -> None:
+        try:
+            await self._connect(workers)
+            while not self._is_over():
+                try:
+                    await self._turn(workers)
+                    await self._report()
+                except TROUBLES as exc:
+                    self._trouble = str(exc)
+                    logger.warning("Lost %s, connecting again: %s", self._source.name, exc)
+                    self.tally.reconnects += 1
+                    self._failures += 1
+                    await self._source.close()
+                    await self._connect(workers)
+            await self._hand_back()
+        finally:
+            self._trouble = "it has ended"
+            await workers.close()
+            await self._source.close()
+            self._stop_by = None
+
+    def stop(self) -> None:
+        """Fetch no more, end what is under way within `drain`, and return from `run`. Safe from signals and other threads."""
+        self._stop_by = time.monotonic() + self._plan.drain
+        if self._workers is not None:
+            self._workers.wake()
+
+    async def _connect(self, workers: Workers) -> None:
+        """A queue that is not there is an error at the start; later on it is waited for, as a broker that is down."""
+        while not self._is_over():
+            until = time.monotonic() + (self._plan.delay(self._failures) if self._failures else 0.0)
+            while (left := until - time.monotonic()) > 0 and not self._is_over():
+                # What is finished meanwhile was delivered on a connection that is over.
+                self._sort(await workers.finished(left))
+            try:
+                await self._source.open(self._lanes.capacity)
+            except (BrokerUnavailable, ConfigError) as exc:
+                if isinstance(exc, ConfigError) and not self.tally.reconnects:
+                    raise
+                self._failures += 1
+                self._trouble = str(exc)
+                await self._source.close()
+                logger.warning("Cannot consume from %s, trying again: %s", self._source.name, exc)
+            else:
+                self._trouble = ""
+                return
+
+    def health(self, within: Duration = defaults.HEALTHY_WITHIN) -> Health:
+        """Whether it consumes, and hears of the broker, for a probe to ask. From any thread.
+
+        `within` is how long ago it may have looked at the broker for the last time: it looks several times a second, however
+        long handlers take, unless an async handler blocks the loop.
+        """
+        silent = time.monotonic() - self._turned_at
+        trouble = self._trouble
+        if not trouble and silent > milliseconds(within, name="within") / 1_000:
+            trouble = f"it has not looked at the broker for {silent:.0f} s"
+        running = len(self._lanes.held())
+        return Health(ok=not trouble, trouble=trouble, in_hand=running, lag=self._lag)
+
+    async def _report(self) -> None:
+        """Now and then, how many messages wait at the broker; for listeners and probes."""
+        self._turned_at = now = time.monotonic()
+        if now < self._lag_at:
+            return
+        self._lag_at = now + BETWEEN_REPORTS
+        try:
+            self._lag = await self._source.lag()
+        except ConfigError as exc:  # this user may consume, but not ask
+            self._lag, self._lag_at = None, float("inf")
+            logger.warning("How many messages wait in %s is not known: %s", self._source.name, exc)
+        if self._lag is not None:
+            event = Event(kind=Kind.LAG, namespace=self._group, name=self._source.name, count=self._lag)
+            publish(self._plan.listeners, event)
+
+    def _is_late(self) -> bool:
+        """Whether there is no more time for the broker: a little before `drain` is over, unless handlers are at work."""
+        if self._stop_by is None:
+            return False
+        rest = _LAST_WORDS if self._lanes.running else -min(0.5, self._plan.drain / 10)
+        return time.monotonic() > self._stop_by + rest
+
+    def _is_over(self) -> bool:
+        if self._stop_by is None:
+            return False
+        return not self._lanes.running or time.monotonic() > self._stop_by
+
+    async def _turn(self, workers: Workers) -> None:
+        """One look at the broker, one at the workers."""
+        now, source, lanes = time.monotonic(), self._source, self._lanes
+        if self._stop_by is not None:
+            await self._settle([(each, RELEASE) for each in lanes.clear()])
+        room = 0 if self._stop_by is not None else lanes.room
+        due = lanes.next_due()
+        busy = lanes.running or self._stop_by is not None
+        rest = IDLE if due is None else min(IDLE, max(0.0, due - now))
+        fetched = await source.poll(room, 0.0 if busy else rest)
+        self.tally.redelivered += sum(each.message.redelivered for each in fetched)
+        lanes.add(fetched)
+        for number, chunk in lanes.start(time.monotonic(), source.holds):
+            workers.start(number, chunk)
+        if lanes.running:
+            await self._settle(self._sort(await workers.finished(0.0 if fetched else TICK)))
+        await self._keep()
+
+    def _sort(self, finished: Sequence[Finished]) -> list[Settled]:
+        """Verdicts to be told to the broker; what has none goes back to its lane."""
+        settled: list[Settled] = []
+        for each in finished:
+            if isinstance(each.outcome, BaseException):
+                raise each.outcome
+            verdicts = each.outcome.verdicts
+            settled += zip(each.chunk, verdicts, strict=False)
+            left = [*each.chunk[len(verdicts) :]]
+            if self._source.features.position and verdicts and isinstance(verdicts[-1], Dead):
+                left.insert(0, each.chunk[len(verdicts) - 1])
+            # Only what is tried again later holds up its lane; the rest after a dead letter goes on at once.
+            wait = each.outcome.wait
+            self._lanes.finish(each.lane, left, time.monotonic() + wait if wait else 0.0)
+        return settled
+
+    async def _settle(self, settled: Sequence[Settled]) -> None:
+        held = [pair for pair in settled if self._source.holds(pair[0])]
+        for part in self._parts(held):
+            await self._source.settle(part)
+            self._failures = 0
+            for delivery, verdict in part:
+                self._count(delivery, verdict)
+
+    def _parts(self, settled: list[Settled]) -> list[list[Settled]]:
+        """Where each message is settled for itself, what cannot be put aside comes last, and holds up nothing else."""
+        if not self._source.features.delays:
+            return [settled] if settled else []
+        dead = [pair for pair in settled if isinstance(pair[1], Dead)]
+        others = [pair for pair in settled if not isinstance(pair[1], Dead)]
+        return [*([others] if others else []), *([pair] for pair in dead)]
+
+    async def _hand_back(self) -> None:
+        """What waits in a lane at the end, so that no attempt is counted. Of a connection that is lost nothing is held."""
+        try:
+            await self._settle([(each, RELEASE) for each in self._lanes.clear()])
+        except TROUBLES as exc:
+            logger.warning("Could not hand messages back to %s, they come again: %s", self._source.name, exc)
+
+    async def _keep(self) -> None:
+        every = self._source.features.keep_alive
+        now = time.monotonic()
+        if every is None or now - self._kept_at < every:
+            return
+        self._kept_at = now
+        held = [each for each in self._lanes.held() if self._source.holds(each)]
+        if held:
+            await self._source.keep(held)
+
+    def _count(self, delivery: Delivery, verdict: Any) -> None:
+        tally, kinds = self.tally, [Kind.FRESH]
+        match verdict:
+            case Ack(duplicate=True) if delivery.buried:
+                return
+            case Ack(duplicate=True):
+                tally.duplicates += 1
+                kinds = [Kind.SEEN]
+            case Ack(late=late):
+                tally.done += 1
+                tally.late += late
+                kinds += [Kind.LATE] * late
+            case Retry(counted=True):
+                tally.retried += 1
+                kinds = [Kind.FAILED]
+            case Dead(reason):
+                delivery.buried = True
+                tally.dead += 1
+                kinds = [Kind.DEAD]
+                logger.warning("A message from %s is put aside: %s", self._source.name, reason)
+            case _:
+                return
+        for kind in kinds if self._plan.listeners else ():
+            attempt = delivery.message.attempt
+            publish(
+                self._plan.listeners,
+                Event(kind=kind, namespace=self._group, name=self._source.name, attempt=attempt),
+            )

@@ -1,0 +1,53 @@
+"""The contract of a broker, for one who reads from it and one who writes to it."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from dupeproof.brokers.base import Delivery, Features, Settled
+
+
+class AsyncSource(Protocol):
+    """Where messages come from. One caller uses it, never two at a time; only `holds` and `record` are asked by workers.
+
+    Every verb raises `BrokerUnavailable` when the connection is lost; then it is closed and opened again.
+    """
+
+    @property
+    def features(self) -> Features: ...
+
+    @property
+    def name(self) -> str:
+        """The queue, for people."""
+        ...
+
+    async def open(self, most: int) -> None:
+        """Connect and subscribe. `most` is how many deliveries will be held at a time. `ConfigError` if it is useless to try again."""
+        ...
+
+    async def poll(self, most: int, seconds: float) -> list[Delivery]:
+        """What has come, at most so many, waiting at most so long for the first. Also keeps the connection alive."""
+        ...
+
+    async def settle(self, settled: Sequence[Settled]) -> None:
+        """Tell the broker. Each delivery is settled once, and only while it is held."""
+        ...
+
+    async def keep(self, deliveries: Sequence[Delivery]) -> None:
+        """A sign of life for what is being worked on."""
+        ...
+
+    def holds(self, delivery: Delivery) -> bool:
+        """Whether it is still ours: not of a connection, or an assignment, that is over."""
+        ...
+
+    async def record(self, connection: Any, deliveries: Sequence[Delivery]) -> None:
+        """Write down in the transaction of the effect how far we are. `Fenced` if that is no longer for us to say."""
+        ...
+
+    async def lag(self) -> int | None:
+        """How many messages wait at the broker; None where it does not tell."""
+        ...
+
+    async def close(self) -> None:
+        """Disconnect. What is not settled will be delivered again. Closing twice is fine."""
+        ...

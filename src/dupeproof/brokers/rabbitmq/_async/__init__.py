@@ -1,2 +1,0 @@
-# No twin: aio-pika and pika are two libraries.
-"""RabbitMQ for tasks, by aio-pika."""

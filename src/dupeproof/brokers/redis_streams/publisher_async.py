@@ -1,0 +1,65 @@
+"""Messages into Redis Streams."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dupeproof.brokers.errors import HungUp, NotPublished
+from dupeproof.brokers.publisher_async import AsyncBrokerPublisher
+from dupeproof.brokers.redis_streams import wire
+from dupeproof.brokers.redis_streams.connections_async import connected, disconnect
+from dupeproof.brokers.redis_streams.driver import check_url, theirs, translated
+from dupeproof.brokers.waves import Result, Unanswered
+from dupeproof.outbox.messages import Message
+
+
+class AsyncRedisStreamPublisher(AsyncBrokerPublisher):
+    """Adds to the stream named as the topic. With `create=False` one that is not there is an error of that message.
+
+    `maxlen` keeps streams to about that many entries; one that is trimmed before it is done is lost, and reported by the
+    consumer that misses it.
+    """
+
+    def __init__(self, url: str, *, create: bool = True, maxlen: int | None = None) -> None:
+        self._url = check_url(url)
+        self._create = create
+        self._maxlen = maxlen
+        self._client: Any = None
+
+    async def _open(self) -> None:
+        with translated(self._url, opening=True):
+            self._client = connected(self._url)
+            await self._client.ping()
+
+    async def _send(self, messages: Sequence[Message]) -> Sequence[Result]:
+        with translated(self._url):
+            async with self._client.pipeline(transaction=False) as pipe:
+                for message in messages:
+                    fields: Any = wire.published(message)
+                    pipe.xadd(message.topic, fields, maxlen=self._maxlen, nomkstream=not self._create)
+                try:
+                    answers = await pipe.execute(raise_on_error=False)
+                except theirs.TimeoutError:
+                    raise
+                except theirs.ConnectionError as exc:
+                    text = f"Redis closed the connection: {str(exc)[:200]}"
+                    return [Unanswered(HungUp(text)) for _ in messages]
+            return [_result(message, answer) for message, answer in zip(messages, answers, strict=True)]
+
+    async def _close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await disconnect(client)
+
+
+def _result(message: Message, answer: Any) -> Result:
+    if answer is None:
+        return NotPublished(
+            f"there is no stream {message.topic!r}; make it, or publish with create=True", reason="unroutable"
+        )
+    if isinstance(answer, theirs.ConnectionError | theirs.TimeoutError | theirs.BusyLoadingError):
+        raise answer
+    if isinstance(answer, theirs.ResponseError):
+        full = isinstance(answer, theirs.OutOfMemoryError)
+        text = "Redis is full (maxmemory)" if full else f"Redis refused it: {str(answer)[:200]}"
+        return NotPublished(f"{text}; topic {message.topic!r}", reason="full" if full else "refused")
+    return None

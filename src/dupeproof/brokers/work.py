@@ -1,0 +1,359 @@
+# Written by tools/twins.py from src/dupeproof/brokers/work_async.py; change that file instead.
+"""Check and work as one: what is done for messages so that their effect happens once. In a transaction, or under a claim.
+
+One message that fails must not undo the work of those that share its transaction. While none fails, a chunk is worked on
+with no more statements than it needs. After a failure it is done again with savepoints between its parts, and so are the
+chunks after it, until none has failed for a while: then a failure undoes one part, of which the others are done again.
+"""
+
+import hashlib
+from asyncio import CancelledError
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from dupeproof.brokers.base import Ack, Delivery, Handler, Reject, Verdict
+from dupeproof.brokers.errors import ELSEWHERE, not_now
+from dupeproof.brokers.outcomes import Failed
+from dupeproof.brokers.protocols import Source
+from dupeproof.brokers.runtime import is_ending
+from dupeproof.core.events import logger
+from dupeproof.errors import ConfigError, StoreUnavailable
+from dupeproof.guards import Once
+from dupeproof.inbox import Arrival, Inbox
+from dupeproof.sql import Translated, join
+from dupeproof.sql.database_option import NOT_YOURS
+
+_ENDED = (
+    "A handler of %s has ended the transaction it was given. If that was a COMMIT, the %d messages after it in its batch are "
+    "marked and will not be worked on; from now on each message has a transaction for itself"
+)
+DIED = "its consumer ended, or was stopped, before it was done; {} attempts were made"
+_NOBODY = "nobody"
+Results = list[Verdict | Failed]
+_PART = 10
+"""Messages between two savepoints: fewer cost statements, more are done again after a failure."""
+_MOST_SAVEPOINTS = 32
+"""In a transaction: PostgreSQL keeps track of 64 at little cost."""
+_CAREFUL_CHUNKS = 100
+"""After a failure, so many chunks are worked on with savepoints."""
+
+
+class Work(Protocol):
+    """Does what is to be done for messages, so that their effect happens once."""
+
+    together: bool
+    """Whether several messages may share a try."""
+    counts: bool
+    """Whether attempts are counted here, rather than by the broker."""
+
+    def check(self) -> None:
+        """Look whether the set-up is right, before the first message."""
+        ...
+
+    def begin(self, each: Delivery) -> int:
+        """Write down, before it is done, that a message is worked on; how often that was begun and not ended."""
+        ...
+
+    def end(self, each: Delivery) -> None:
+        """What was begun has ended, and its consumer lives: by an error, or since it is not tried any more."""
+        ...
+
+    def do(self, chunk: Sequence[Delivery]) -> Sequence[Verdict | Failed]:
+        """Verdicts for all that are done, in one step; of one that failed nothing is left. Or an error, and none is done.
+
+        Where order counts, there are none for what comes after one that failed.
+        """
+        ...
+
+
+class FailedInside(Exception):
+    """Ends a transaction in which a message failed that cannot be undone alone."""
+
+    def __init__(self, place: int, error: BaseException) -> None:
+        super().__init__(place)
+        self.place = place
+        self.error = error
+
+
+class InTransaction:
+    """Mark and effect of a chunk in one transaction, on a connection the handler is given."""
+
+    together = counts = True
+
+    def __init__(self, inbox: Inbox, handler: Handler, source: Source) -> None:
+        self._inbox = inbox
+        self._handler = handler
+        self._source = source
+        self._careful_for = 0
+        """How many chunks more are worked on with savepoints."""
+
+    def check(self) -> None:
+        with self._inbox.transaction() as connection:
+            self._inbox.window(connection)
+            self._inbox.end_attempts(connection, [_NOBODY])  # whether the table is there
+
+    def begin(self, each: Delivery) -> int:
+        try:
+            with Translated():
+                with self._inbox.transaction() as connection:
+                    return self._inbox.begin_attempt(connection, _identity(each))
+        except OSError as exc:
+            raise StoreUnavailable("the database cannot be reached") from exc
+
+    def end(self, each: Delivery) -> None:
+        with Translated():
+            with self._inbox.transaction() as connection:
+                self._inbox.end_attempts(connection, [_identity(each)])
+
+    def do(self, chunk: Sequence[Delivery]) -> Results:
+        try:
+            results = self._transact(chunk)
+        except FailedInside as failed:
+            if not self._careful_for:
+                self._careful_for = _CAREFUL_CHUNKS
+                return self.do(chunk)
+            return self._around(chunk, failed)
+        self._careful_for = max(0, self._careful_for - 1)
+        if any(isinstance(each, Failed) for each in results):
+            self._careful_for = _CAREFUL_CHUNKS
+        return results
+
+    def _around(self, chunk: Sequence[Delivery], failed: FailedInside) -> Results:
+        """Those before the one that failed in a transaction, and those after it in another."""
+        before, after = chunk[: failed.place], chunk[failed.place + 1 :]
+        results = self.do(before) if before else []
+        if len(results) < len(before):
+            return results
+        results.append(Failed(failed.error))
+        if after and self._source.features.delays:
+            return self._and(results, self.do, after)
+        return results
+
+    @staticmethod
+    def _and(
+        results: Results, work: Callable[[Sequence[Delivery]], Results], rest: Sequence[Delivery]
+    ) -> Results:
+        """What is committed stays so, whatever becomes of the rest, which waits where nobody is to blame."""
+        try:
+            results += work(rest)
+        except (Exception, CancelledError) as exc:
+            if is_ending(exc):
+                raise
+            if len(rest) == 1 and not not_now(exc):
+                results.append(_failure(exc))
+        return results
+
+    def _transact(self, chunk: Sequence[Delivery]) -> Results:
+        began = False
+        try:
+            with Translated():
+                with self._inbox.transaction() as connection:
+                    began = True
+                    arrivals = self._arrivals(connection, chunk)
+                    results = self._all(connection, chunk, arrivals)
+                    self._complete(connection, chunk, arrivals, results)
+        except OSError as exc:
+            if began:
+                raise
+            raise StoreUnavailable("the database cannot be reached") from exc
+        return results
+
+    def _complete(
+        self,
+        connection: Any,
+        chunk: Sequence[Delivery],
+        arrivals: Sequence[Arrival],
+        results: Sequence[Verdict | Failed],
+    ) -> None:
+        """What is written with the effects: which marks hold, which attempts are over, how far we are."""
+        done = [n for n, result in enumerate(results) if not isinstance(result, Failed)]
+        # Marked by one statement, they are there or gone together: to look for one is enough. Not for one that was late,
+        # if there is another: its row was there before.
+        marked = sorted(
+            (n for n in done if arrivals[n] is not Arrival.AGAIN), key=lambda n: arrivals[n] is Arrival.LATE
+        )
+        self._inbox.confirm(connection, _ids([chunk[n] for n in marked])[:1])
+        begun = [_identity(chunk[n]) for n in done if chunk[n].begun]
+        if begun:
+            self._inbox.end_attempts(connection, begun)
+        if self._source.features.position and done:
+            self._source.record(connection, [chunk[n] for n in done])
+
+    def _all(self, connection: Any, chunk: Sequence[Delivery], arrivals: Sequence[Arrival]) -> Results:
+        """A handler that has found a way to commit has committed the marks of those after it as well: never again, then."""
+        joined = join(connection)
+        was_open = joined.is_open
+        careful = self._careful_for > 0 and len(chunk) > 1 and joined.undoes
+        part = max(_PART, -(-len(chunk) // _MOST_SAVEPOINTS))
+        results: Results = []
+        start = 0
+        for place, (each, arrival) in enumerate(zip(chunk, arrivals, strict=True)):
+            if careful and place % part == 0:
+                joined.set_savepoint()
+                start = place
+            failure: Failed | None = None
+            try:
+                results.append(self._one(connection, each, arrival))
+            except (Exception, CancelledError) as exc:
+                failure = _failure(exc)
+                if len(chunk) == 1 or is_ending(exc) or not_now(failure.error):
+                    raise
+            if was_open and place + 1 < len(chunk) and not joined.is_open:
+                self.together = False
+                logger.error(_ENDED, self._source.name, len(chunk) - place - 1)
+                raise ConfigError(NOT_YOURS)
+            if failure is None:
+                continue
+            left = range(place, place + 1 if self._source.features.delays else len(chunk))
+            if not careful or any(arrivals[n] is Arrival.LATE for n in left):
+                raise FailedInside(place, failure.error)
+            joined.undo_to_savepoint()
+            for n in range(start, place):
+                if not isinstance(results[n], Failed):
+                    results[n] = self._one(connection, chunk[n], arrivals[n])
+            self._inbox.unmark(connection, _ids([chunk[n] for n in left if arrivals[n] is Arrival.FIRST]))
+            results.append(failure)
+            if not self._source.features.delays:
+                return results
+            joined.set_savepoint()
+            start = place + 1
+        return results
+
+    def _arrivals(self, connection: Any, chunk: Sequence[Delivery]) -> list[Arrival]:
+        """Of what has no id every one is the first; what was put aside is not worked on again."""
+        known = [each.message.id for each in chunk if each.message.id is not None and not each.buried]
+        answers = iter(self._inbox.arrivals(connection, known))
+        return [
+            Arrival.AGAIN if each.buried else Arrival.FIRST if each.message.id is None else next(answers)
+            for each in chunk
+        ]
+
+    def _one(self, connection: Any, each: Delivery, arrival: Arrival) -> Verdict:
+        if arrival is Arrival.AGAIN:
+            return Ack(duplicate=True)
+        self._handler(each.message, connection)
+        return Ack(late=arrival is Arrival.LATE)
+
+
+class InBatches(InTransaction):
+    """The same for a handler that is given all new messages of a chunk at once. Which one fails, halving finds."""
+
+    def do(self, chunk: Sequence[Delivery]) -> Results:
+        try:
+            return self._transact(chunk)
+        except (Exception, CancelledError) as exc:
+            if len(chunk) == 1 or not self.together or is_ending(exc) or not_now(exc):
+                raise
+        middle = (len(chunk) + 1) // 2
+        results = self._part(chunk[:middle])
+        if len(results) == middle and (self._source.features.delays or not isinstance(results[-1], Failed)):
+            return self._and(results, self._part, chunk[middle:])
+        return results
+
+    def _part(self, part: Sequence[Delivery]) -> Results:
+        try:
+            return self.do(part)
+        except (Exception, CancelledError) as exc:
+            if len(part) > 1 or is_ending(exc) or not_now(exc):
+                raise
+            return [_failure(exc)]
+
+    def _all(self, connection: Any, chunk: Sequence[Delivery], arrivals: Sequence[Arrival]) -> Results:
+        new = [
+            each.message
+            for each, arrival in zip(chunk, arrivals, strict=True)
+            if arrival is not Arrival.AGAIN
+        ]
+        if new:
+            self._handler(new, connection)
+        return [
+            Ack(duplicate=True) if arrival is Arrival.AGAIN else Ack(late=arrival is Arrival.LATE)
+            for arrival in arrivals
+        ]
+
+
+def _ids(deliveries: Sequence[Delivery]) -> list[str]:
+    return [each.message.id for each in deliveries if each.message.id is not None]
+
+
+def _failure(exc: BaseException) -> Failed:
+    """In our words, where it is a fault of the database and not of the work."""
+    try:
+        with Translated():
+            raise exc  # noqa: TRY301 - only to be translated
+    except (Exception, CancelledError) as found:  # noqa: BLE001
+        return Failed(found)
+
+
+def _identity(each: Delivery) -> str:
+    """What it is counted by. Of what has no id, all with the same content are one."""
+    message = each.message
+    if message.id is not None:
+        return message.id
+    return hashlib.sha256(
+        b"\0".join([message.topic.encode(), (message.key or "").encode(), message.body])
+    ).hexdigest()
+
+
+class UnderClaim:
+    """A leased claim around each handler, for effects outside the database. Its store counts attempts."""
+
+    together = counts = False
+
+    def __init__(self, once: Once, handler: Handler, limit: int | None) -> None:
+        self._once = once
+        self._handler = handler
+        self._limit = limit
+
+    def check(self) -> None:
+        self._once.check()
+
+    def begin(self, _: Delivery) -> int:
+        return 0
+
+    def end(self, _: Delivery) -> None:
+        """Nothing was written."""
+
+    def do(self, chunk: Sequence[Delivery]) -> Sequence[Verdict]:
+        return [self._one(each) for each in chunk]
+
+    def _one(self, each: Delivery) -> Verdict:
+        message = each.message
+        if message.id is None:
+            self._handler(message)
+            return Ack()
+        with self._once.claim(message.id, fingerprint=message.body) as claim:
+            # Only after a crash: one that failed as often, was put aside and is sent again, has another try.
+            if claim.took_over and self._limit is not None and claim.attempt > self._limit:
+                raise Reject(DIED.format(claim.attempt - 1))
+            if claim.won:
+                try:
+                    self._handler(message)
+                except Exception as exc:
+                    if not_now(exc) or isinstance(exc, ELSEWHERE):
+                        claim.release()  # nobody is to blame, so it was no attempt
+                    raise
+        return Ack(duplicate=not claim.won)
+
+
+class Unguarded:
+    """The handler and nothing else, for one that knows by itself what it has done."""
+
+    together = counts = False
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    def check(self) -> None:
+        """There is nothing to be wrong."""
+
+    def begin(self, _: Delivery) -> int:
+        return 0
+
+    def end(self, _: Delivery) -> None:
+        """Nothing was written."""
+
+    def do(self, chunk: Sequence[Delivery]) -> Sequence[Verdict]:
+        for each in chunk:
+            self._handler(each.message)
+        return [Ack() for _ in chunk]

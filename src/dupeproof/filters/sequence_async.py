@@ -1,0 +1,106 @@
+"""AsyncSequenceGuard: each number of a producer once, one row per producer, no window."""
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self, overload
+
+from dupeproof import defaults
+from dupeproof.core.protocols import AsyncSequenced, AsyncStore, ability
+from dupeproof.core.sequences import SequenceStats, Verdict
+from dupeproof.errors import ConfigError
+from dupeproof.filters.in_transaction_async import advance_on, create_schema_on
+from dupeproof.filters.runtime_async import IS_ASYNC
+from dupeproof.filters.sequences import Numbering, is_first
+from dupeproof.keys.names import Key
+from dupeproof.stores import open_async_store
+from dupeproof.stores.factory import resolve_store
+
+Item = tuple[Key, int, int]
+"""Producer, epoch, sequence number."""
+
+
+class AsyncSequenceGuard:
+    """Tells numbered messages that come again from new ones, by a row of about `gap` bits per producer.
+
+    A producer numbers its messages in one direction and raises its epoch when it starts anew. Numbers may come out of
+    order by up to `gap`; one that is further behind is `TOO_OLD`. A number may jump ahead by any distance: it is fresh,
+    and what it left more than `gap` behind is too old from then on. An older epoch is `FENCED`.
+
+    With a store the verdict is a step of its own, taken before your work. Called with a connection, it is part of the
+    transaction open on it: the number counts as seen if, and only if, your work is committed.
+    """
+
+    def __init__(
+        self, store: str | AsyncStore | None = None, *, namespace: str = defaults.NAMESPACE, gap: int = 1_024
+    ) -> None:
+        self._numbering = Numbering(namespace, gap)
+        self._owned = isinstance(store, str)
+        self._store: AsyncStore | None = None
+        self._sequences: AsyncSequenced | None = None
+        if store is not None:
+            opened = resolve_store(store, open_async_store, is_async=IS_ASYNC)
+            self._store = opened
+            self._sequences = ability(opened, AsyncSequenced)  # type: ignore[type-abstract]
+            if self._sequences is None:
+                raise ConfigError(f"{type(opened).__name__} keeps no sequences; give a URL instead")
+
+    @overload
+    async def first(self, producer: Key, epoch: int, sequence: int, /) -> bool: ...
+
+    @overload
+    async def first(self, connection: Any, producer: Key, epoch: int, sequence: int, /) -> bool: ...
+
+    async def first(self, *args: Any) -> bool:
+        """Whether the message is new. Raises `SequenceRefused` when it is fenced or too old to tell."""
+        *connection, producer, epoch, sequence = args
+        [verdict] = await self._decided(connection, [(producer, epoch, sequence)])
+        return is_first(verdict)
+
+    @overload
+    async def first_many(self, items: Iterable[Item], /) -> list[Verdict]: ...
+
+    @overload
+    async def first_many(self, connection: Any, items: Iterable[Item], /) -> list[Verdict]: ...
+
+    async def first_many(self, *args: Any) -> list[Verdict]:
+        """The verdict on each (producer, epoch, sequence), in order; a verdict is true when it is `FRESH`."""
+        *connection, items = args
+        return await self._decided(connection, items)
+
+    async def _decided(self, connection: list[Any], items: Iterable[Item]) -> list[Verdict]:
+        numbers = self._numbering.numbers(items)
+        if not numbers:
+            return []
+        if connection:
+            return await advance_on(connection[0], numbers)
+        return await self._sequenced().advance(numbers)
+
+    async def retire(self, producer: Key) -> bool:
+        """Forget a producer that will not come back. True when it was known."""
+        [known] = await self._sequenced().retire([self._numbering.key(producer)])
+        return known
+
+    async def stats(self) -> SequenceStats:
+        """Producers of all namespaces in the store, and what their rows take."""
+        return await self._sequenced().sequences()
+
+    async def create_schema(self, connection: Any) -> None:
+        """Make the table on a connection of your own; making it twice is fine. By URL it makes itself."""
+        await create_schema_on(connection)
+
+    async def close(self) -> None:
+        if self._owned and self._store is not None:
+            await self._store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _sequenced(self) -> AsyncSequenced:
+        if self._sequences is not None:
+            return self._sequences
+        raise ConfigError("this guard was made without a store: pass your connection first, or give it a URL")

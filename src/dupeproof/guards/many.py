@@ -1,0 +1,144 @@
+# Written by tools/twins.py from src/dupeproof/guards/many_async.py; change that file instead.
+"""A function over many items, each under a key of its own: claimed in one go, run one by one, finished in one go."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from dupeproof.core import outcomes
+from dupeproof.core.crashes import Crashed, armed, reached
+from dupeproof.core.policy import Policy
+from dupeproof.errors import ClaimLost, StoreUnavailable
+from dupeproof.guards.claims import Claim
+from dupeproof.guards.engine import Engine
+from dupeproof.guards.results import Result
+from dupeproof.guards.runtime import settle
+
+T = TypeVar("T")
+R = TypeVar("R")
+_LONGEST_UNRECORDED = 1.0
+"""Seconds for which a result may wait for the others of its batch: a crash repeats what is not recorded."""
+
+
+class Batch:
+    """The claims of a batch, and the result of each by its place; `again` are the places still to be asked for.
+
+    Those were busy: with one of this very batch that has the same key, or with somebody the guard's policy waits for.
+    """
+
+    def __init__(self, engine: Engine, policy: Policy, claims: Sequence[Claim]) -> None:
+        self._engine = engine
+        self._policy = policy
+        self._claims = claims
+        self._unrecorded: dict[int, Any] = {}
+        self.results: dict[int, Result[Any]] = {}
+        self.again: list[int] = []
+
+    def run(self, fn: Callable[[T], R], items: Sequence[T]) -> None:
+        self._acquire()
+        waiting = deque(place for place, claim in enumerate(self._claims) if claim.won)
+        recorded = time.monotonic()
+        try:
+            if armed and waiting:
+                reached("after-claim")
+            while waiting:
+                self._engine.heartbeat.catch_up()
+                place = waiting.popleft()
+                if self._claims[place].lost:
+                    self.again.append(place)  # to somebody else, before it was begun
+                    continue
+                self._run_one(place, fn, items[place])
+                if armed:
+                    reached("after-effect")
+                if time.monotonic() - recorded > _LONGEST_UNRECORDED:
+                    self._record()
+                    recorded = time.monotonic()
+        except Crashed:
+            for claim in self._claims:
+                claim.shut()  # the dead record nothing
+            raise
+        except BaseException:
+            # Interrupted. What has run is recorded, and what has not is handed back.
+            try:
+                self._record()
+            finally:
+                self._hand_back(waiting)
+            raise
+        self._record()
+
+    def _acquire(self) -> None:
+        requests = [claim.begin() for claim in self._claims]
+        try:
+            answers = self._engine.ask(requests)
+        except StoreUnavailable as exc:
+            for claim in self._claims:
+                claim.go_unguarded(exc)
+            return
+        pairs = list(zip(requests, answers, strict=True))
+        ours = {request.key for request, answer in pairs if type(answer) is outcomes.Won}
+        try:
+            for place, (request, answer) in enumerate(pairs):
+                if type(answer) is outcomes.Busy and (self._policy.wait or request.key in ours):
+                    self.again.append(place)
+                else:
+                    self._accept(place, answer)
+        except BaseException:
+            # Interrupted, and nothing has run.
+            self._hand_back(place for place, answer in enumerate(answers) if type(answer) is outcomes.Won)
+            raise
+
+    def _accept(self, place: int, answer: outcomes.Outcome) -> None:
+        claim = self._claims[place]
+        try:
+            claim.accept(answer)
+            if claim.done:
+                self.results[place] = Result(claim.result, replayed=True, attempt=claim.attempt)
+        except Exception as exc:  # noqa: BLE001 - also that of a codec; it belongs to this item, the others go on
+            self.results[place] = failure(exc, claim.attempt)
+
+    def _hand_back(self, places: Iterable[int]) -> None:
+        granted = [claim for claim in (self._claims[place] for place in places) if claim.guarded]
+        if granted:
+            self._engine.unask([claim.give_up() for claim in granted])
+
+    def _run_one(self, place: int, fn: Callable[[T], R], item: T) -> None:
+        claim = self._claims[place]
+        try:
+            self._unrecorded[place] = settle(fn(item))
+        except BaseException as exc:
+            if claim.is_open:
+                claim.leave(exc)
+            if not isinstance(exc, Exception):
+                raise
+            self.results[place] = failure(exc, claim.attempt)
+
+    def _record(self) -> None:
+        values, self._unrecorded = self._unrecorded, {}
+        for place, value in values.items():
+            self.results[place] = Result(value, replayed=False, attempt=self._claims[place].attempt)
+        claims = {place: self._claims[place] for place in values if self._claims[place].guarded}
+        changes = [claim.closing(values[place]) for place, claim in claims.items()]
+        if not changes:
+            return
+        try:
+            answers = self._engine.finish(changes, self._policy.terms.lease)
+        except StoreUnavailable as exc:
+            for place, claim in claims.items():
+                if claim.not_recorded():
+                    self.results[place] = failure(exc, claim.attempt)
+            return
+        finally:
+            for claim in claims.values():
+                claim.shut()
+        if armed:
+            reached("after-finish")
+        for (place, claim), (ours, stored) in zip(claims.items(), answers, strict=True):
+            try:
+                claim.closed(ours, stored)
+            except ClaimLost as exc:
+                self.results[place] = failure(exc, claim.attempt)
+
+
+def failure(error: Exception, attempt: int) -> Result[Any]:
+    return Result(None, replayed=False, attempt=attempt, error=error)

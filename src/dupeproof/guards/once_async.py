@@ -1,0 +1,318 @@
+"""AsyncOnce: run once, replay after; and the lighter "seen before?"."""
+
+import functools
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from dupeproof import defaults
+from dupeproof.core.codecs import Codec, JsonCodec, Unstorable
+from dupeproof.core.durations import Duration
+from dupeproof.core.events import Event, Kind, Listener, as_listeners, publish, store_observers
+from dupeproof.core.policy import OnAbandoned, OnBusy, OnStoreDown, make_policy
+from dupeproof.core.protocols import AsyncStore
+from dupeproof.core.records import Finish, Health, Release, Stats
+from dupeproof.core.states import State
+from dupeproof.errors import Busy, ConfigError
+from dupeproof.guards.claims_async import AsyncClaim
+from dupeproof.guards.engine_async import AsyncEngine
+from dupeproof.guards.functions import Guarded, KnownReturns, check_kind
+from dupeproof.guards.marks_async import AsyncMarking
+from dupeproof.guards.options import (
+    Call,
+    FingerprintSpec,
+    Key,
+    batches,
+    make_cache,
+    resolve_store,
+    value_fingerprint,
+)
+from dupeproof.guards.results import DeadCall, Entry, Result, make_entry
+from dupeproof.guards.runner_async import AsyncRunner
+from dupeproof.guards.runtime_async import IS_ASYNC, quicken
+from dupeproof.keys.arguments import KeySpec
+from dupeproof.keys.fingerprints import call_digest
+from dupeproof.keys.names import check_key, check_keys, check_namespace, key_digest
+from dupeproof.stores import open_async_store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+_BATCH = 1_000
+
+
+class AsyncOnce:
+    """Guards functions, calls and ids of one namespace in one store.
+
+    `window` is how long a finished key is remembered, counted from its completion; `lease` how long a claim lasts
+    without a sign of life from its owner. Opening connections is left to the first use.
+
+    With `cache`, that many finished records are kept in this process, and their replays need no round trip. A `forget`
+    through another guard or process is then noticed after `cache_for` at the latest.
+    """
+
+    def __init__(
+        self,
+        store: str | AsyncStore,
+        *,
+        namespace: str = defaults.NAMESPACE,
+        window: Duration = defaults.WINDOW,
+        lease: Duration = defaults.LEASE,
+        on_busy: OnBusy = "raise",
+        wait: Duration = defaults.BUSY_WAIT,
+        on_abandoned: OnAbandoned = "rerun",
+        max_attempts: int | None = None,
+        on_dead: Callable[[DeadCall], object] | None = None,
+        on_store_down: OnStoreDown = "raise",
+        events: Iterable[Listener] = (),
+        codec: Codec | None = None,
+        cache: int = 0,
+        cache_for: Duration = defaults.CACHE_FOR,
+    ) -> None:
+        self._policy = make_policy(
+            namespace=check_namespace(namespace),
+            window=window,
+            lease=lease,
+            on_busy=on_busy,
+            wait=wait,
+            on_abandoned=on_abandoned,
+            max_attempts=max_attempts,
+            on_store_down=on_store_down,
+        )
+        self._codec: Codec = JsonCodec() if codec is None else codec
+        self._returns = KnownReturns(self._codec, is_async=IS_ASYNC)
+        self._digest = key_digest(namespace)
+        listeners = as_listeners(events)
+        opener = functools.partial(open_async_store, observers=store_observers(listeners))
+        self._store = resolve_store(store, opener, is_async=IS_ASYNC)
+        self._owned = isinstance(store, str)
+        self._engine = AsyncEngine(self._store, listeners, on_dead, make_cache(cache, cache_for))
+        self._marking = AsyncMarking(self._store, self._policy, self._engine.listeners)
+        self._runner = AsyncRunner(self._engine, self._policy, self._digest, self._codec)
+        quicken(self, self._marking)
+
+    @property
+    def namespace(self) -> str:
+        return self._policy.terms.namespace
+
+    @property
+    def codec(self) -> Codec:
+        """How results are stored."""
+        return self._codec
+
+    # Seen before?
+
+    async def seen(self, key: Key, *, meta: object = None) -> bool:
+        """Whether the key was seen inside the window; marks it if not, in the same step.
+
+        The mark comes before your work, so a crash in between loses the message. Where that matters, use `run`.
+        """
+        return await self._marking.seen(key, meta)
+
+    async def fresh(self, items: Iterable[T], key: Callable[[T], Key] | None = None) -> list[T]:
+        """The items not seen before, in order, each key once; marks them, a thousand in a round trip.
+
+        If it raises `StoreUnavailable`, earlier thousands of the same call may be marked already.
+        """
+        return await self._marking.fresh(items, key)
+
+    # Run once, replay after
+
+    def __call__(
+        self,
+        key: KeySpec,
+        *,
+        name: str | None = None,
+        fingerprint: FingerprintSpec = True,
+        window: Duration | None = None,
+        lease: Duration | None = None,
+        codec: Codec | None = None,
+    ) -> Callable[[Callable[P, Awaitable[R]]], Guarded[P, Coroutine[Any, Any, R]]]:
+        """Decorate a function: the first call with a key runs it, later ones get its value."""
+        policy = self._policy.changed(window=window, lease=lease)
+        chosen = self._codec if codec is None else codec
+
+        def decorate(fn: Callable[P, Awaitable[R]]) -> Guarded[P, Coroutine[Any, Any, R]]:
+            check_kind(fn, is_async=IS_ASYNC)
+            call = Call(fn, key, name, fingerprint, chosen)
+            runner = AsyncRunner(self._engine, policy, self._digest, chosen, call.name)
+
+            @functools.wraps(fn)
+            async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+                compared = call.fingerprint(args, kwargs)
+                return await runner.run(call.key(args, kwargs), call.returns(), compared, fn, args, kwargs)
+
+            guarded.key_for = call.key_for  # type: ignore[attr-defined]
+            return guarded  # type: ignore[return-value]
+
+        return decorate
+
+    async def run(self, key: Key, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call `fn` once for this key; give its value again to every later caller."""
+        compared = call_digest(args, kwargs)
+        return await self._runner.run(check_key(key), self._returns(fn), compared, fn, args, kwargs)
+
+    async def attempt(
+        self, key: Key, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
+    ) -> Result[R]:
+        """Like `run`, and tells whether the value is a replay and which attempt made it."""
+        compared = call_digest(args, kwargs)
+        return await self._runner.attempt(check_key(key), self._returns(fn), compared, fn, args, kwargs)
+
+    async def run_many(
+        self,
+        items: Iterable[T],
+        fn: Callable[[T], Awaitable[R]],
+        *,
+        key: Callable[[T], Key] | None = None,
+        fingerprint: bool = True,
+        batch: int = 100,
+    ) -> list[R]:
+        """Call `fn` for each item as `run(key(item), fn, item)` would, a batch of them claimed and finished in one go.
+
+        The values come back in order. If some items failed, or their keys could not be had, the others are done all
+        the same, and an `ExceptionGroup` tells of those; the values are there on the next call. A crash may repeat what
+        was done since the batch began, or in the last second of it: choose `batch` by how much of that you can bear.
+        """
+        results = await self.attempt_many(items, fn, key=key, fingerprint=fingerprint, batch=batch)
+        errors = [result.error for result in results if result.error is not None]
+        if errors:
+            raise ExceptionGroup(f"{len(errors)} of {len(results)} items have no value", errors)
+        return [result.value for result in results]
+
+    async def attempt_many(
+        self,
+        items: Iterable[T],
+        fn: Callable[[T], Awaitable[R]],
+        *,
+        key: Callable[[T], Key] | None = None,
+        fingerprint: bool = True,
+        batch: int = 100,
+    ) -> list[Result[R]]:
+        """Like `run_many`, with a result for each item: `.value` and `.replayed`, or its `.error`."""
+        returns = self._returns(fn)
+        results: list[Result[R]] = []
+        for chosen in batches(items, batch):
+            keys = check_keys(chosen if key is None else list(map(key, chosen)))
+            compared = [call_digest((item,), {}) if fingerprint else b"" for item in chosen]
+            results += await self._runner.attempt_many(keys, returns, compared, fn, chosen)
+        return results
+
+    def claim(self, key: Key, *, fingerprint: object = None, returns: Any = Any) -> AsyncClaim:
+        """The inline form: a context manager that finishes on leaving, and fails on an exception.
+
+        `returns` is the type the stored result is read back as.
+        """
+        self._codec.prepare(returns)
+        return self._runner.claim(check_key(key), returns, value_fingerprint(fingerprint))
+
+    def runner(self, *, name: str, codec: Codec) -> AsyncRunner:
+        """For layers built on this guard: claims in its namespace, on its terms, with results in their own codec."""
+        return AsyncRunner(self._engine, self._policy, self._digest, codec, name)
+
+    # Looking and mending
+
+    async def known(self, keys: Iterable[Key]) -> list[bool]:
+        """Whether each key is seen or done, in order. Looks only: a key not known now may be by the time you mark it."""
+        found: list[bool] = []
+        for part in batches(check_keys(keys), _BATCH):
+            records = await self._store.get(list(map(self._digest, part)))
+            marks = await self._marking.find(part)
+            found += [
+                mark is not None or (each is not None and each.record.state is State.DONE)
+                for each, mark in zip(records, marks, strict=True)
+            ]
+        return found
+
+    async def get(self, key: Key) -> Entry | None:
+        """The key as it stands; None when nothing is known of it."""
+        text = check_key(key)
+        [found] = await self._store.get([self._digest(text)])
+        [mark] = await self._marking.find([text])
+        return make_entry(self._policy.terms.namespace, found, mark)
+
+    async def forget(self, key: Key) -> bool:
+        """Remove the key's record and mark, so that it is new. True when there was something."""
+        text = check_key(key)
+        digest = self._digest(text)
+        [known] = await self._store.forget([digest])
+        self._engine.drop(digest)
+        return self._marking.forget_name(text) or known
+
+    async def resolve(self, key: Key, result: object = None) -> bool:
+        """Close a held, abandoned, failed or dead key with this result; its former owner can no longer finish it.
+
+        False when there is nothing to resolve. A key that is being worked on raises `Busy`.
+        """
+        digest = self._digest(check_key(key))
+        try:
+            data = self._codec.encode(result, Any)
+        except Unstorable as exc:
+            raise ConfigError(f"the result cannot be stored: {exc}") from exc
+        token = await self._unowned(digest)
+        if token is None:
+            return False
+        window = self._policy.terms.window
+        change = Finish(digest, token, window, data, self._codec.name, resolver=os.urandom(8))
+        [resolved] = await self._store.finish([change])
+        self._engine.drop(digest)
+        return resolved
+
+    async def reopen(self, key: Key) -> bool:
+        """Let a held, abandoned, failed or dead key run again, from its first attempt.
+
+        Unlike `forget` it never removes a live claim: of two who reopen the same key, and run it, one wins.
+        False when there is nothing to reopen. A key that is being worked on raises `Busy`.
+        """
+        digest = self._digest(check_key(key))
+        token = await self._unowned(digest)
+        if token is None:
+            return False
+        [reopened] = await self._store.release(
+            [Release(digest, token, self._policy.terms.window, reopen=True)]
+        )
+        return reopened
+
+    async def _unowned(self, digest: bytes) -> bytes | None:
+        """The token of an unfinished record nobody works on: who changes the record in one step shows it."""
+        [found] = await self._store.get([digest])
+        if found is None or found.record.state is State.DONE:
+            return None
+        if found.record.situation(found.now) is State.RUNNING:
+            left = (found.record.lease_until - found.now) / 1_000
+            raise Busy("the key is being worked on; look again when its lease is over", retry_after=left)
+        return found.record.token
+
+    async def purge(self) -> int:
+        """Remove everything that has expired, in batches; how much that was."""
+        gone = 0
+        while True:
+            batch = await self._store.purge(_BATCH)
+            gone += batch
+            if batch < _BATCH:
+                if gone:
+                    event = Event(kind=Kind.PURGED, namespace=self._policy.terms.namespace, count=gone)
+                    publish(self._engine.listeners, event)
+                return gone
+
+    async def stats(self) -> Stats:
+        return await self._store.stats()
+
+    async def check(self) -> Health:
+        """Reach the store and make sure it can be used; raises `StoreUnavailable` if not."""
+        return await self._store.check()
+
+    async def close(self) -> None:
+        """Stop renewing and give up connections. Closing twice is fine."""
+        await self._engine.stop()
+        if self._owned:
+            await self._store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,148 @@
+# Written by tools/twins.py from src/dupeproof/guards/runner_async.py; change that file instead.
+"""Runs functions under claims: what `run`, `attempt` and decorated functions have in common."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from dupeproof.core.codecs import Codec
+from dupeproof.core.crashes import armed, reached
+from dupeproof.core.events import Kind, Tellers
+from dupeproof.core.policy import Policy
+from dupeproof.core.protocols import RunsHere
+from dupeproof.guards.claims import Claim
+from dupeproof.guards.engine import Engine
+from dupeproof.guards.many import Batch, failure
+from dupeproof.guards.options import own_ability
+from dupeproof.guards.results import Result
+from dupeproof.guards.runtime import settle
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Runner:
+    """For the calls of one function, or of one guard. `name` is that of the function, as listeners are told it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        policy: Policy,
+        digest: Callable[[str], bytes],
+        codec: Codec,
+        name: str = "",
+    ) -> None:
+        self._engine = engine
+        self.policy = policy
+        self._digest = digest
+        self._codec = codec
+        self._tellers = Tellers(engine.listeners, policy.terms.namespace, name)
+        self._won, self._finished = self._tellers[Kind.WON], self._tellers[Kind.FINISHED]
+        self._here: RunsHere | None = own_ability(engine.store, RunsHere)  # type: ignore[type-abstract]
+
+    def claim(self, key: str, returns: Any, fingerprint: bytes) -> Claim:
+        return self._claim(key, self._digest(key), returns, fingerprint)
+
+    def attempt(
+        self,
+        key: str,
+        returns: Any,
+        fingerprint: bytes,
+        fn: Callable[..., R],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Result[R]:
+        claim = self.claim(key, returns, fingerprint)
+        value = _perform(claim, fn, args, kwargs)
+        return Result(value, replayed=claim.done, attempt=claim.attempt)
+
+    def attempt_many(
+        self,
+        keys: Sequence[str],
+        returns: Any,
+        fingerprints: Sequence[bytes],
+        fn: Callable[[T], R],
+        items: Sequence[T],
+    ) -> list[Result[R]]:
+        claims = [
+            self.claim(key, returns, compared) for key, compared in zip(keys, fingerprints, strict=True)
+        ]
+        batch = Batch(self._engine, self.policy, claims)
+        batch.run(fn, items)
+        for place in batch.again:
+            try:
+                batch.results[place] = self.attempt(
+                    keys[place], returns, fingerprints[place], fn, (items[place],), {}
+                )
+            except Exception as exc:  # noqa: BLE001 - it belongs to this item; the others go on
+                batch.results[place] = failure(exc, 0)
+        return [batch.results[place] for place in range(len(items))]
+
+    def run(
+        self,
+        key: str,
+        returns: Any,
+        fingerprint: bytes,
+        fn: Callable[..., R],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> R:
+        digest = self._digest(key)
+        here = self._here
+        if here is None or (owner := here.begin(digest, self.policy.terms, fingerprint)) is None:
+            return _perform(self._claim(key, digest, returns, fingerprint), fn, args, kwargs)
+        for count in self._won.counts:
+            next(count)
+        if self._won.listeners:
+            self._won(digest, 1)
+        try:
+            if armed:
+                reached("after-claim")
+            value: R = settle(fn(*args, **kwargs))
+            if armed:
+                reached("after-effect")
+        except BaseException as exc:
+            self._continued(here, owner, key, digest, returns, fingerprint).leave(exc)
+            raise
+        try:
+            data = self._codec.encode(value, returns)
+        except Exception:  # noqa: BLE001 - the claim will say what it means
+            stored = False
+        else:
+            stored = here.complete(digest, owner, self.policy.terms.window, data, self._codec.name)
+        if not stored:
+            self._continued(here, owner, key, digest, returns, fingerprint).finish(value)
+            return value
+        for count in self._finished.counts:
+            next(count)
+        if self._finished.listeners:
+            self._finished(digest, 1)
+        if armed:
+            reached("after-finish")
+        return value
+
+    def _continued(
+        self, here: RunsHere, owner: Any, key: str, digest: bytes, returns: Any, fingerprint: bytes
+    ) -> Claim:
+        """Of what did not go smoothly an ordinary claim, which knows what to do."""
+        claim = self._claim(key, digest, returns, fingerprint)
+        claim.take_over(here, owner)
+        return claim
+
+    def _claim(self, key: str, digest: bytes, returns: Any, fingerprint: bytes) -> Claim:
+        return Claim(self._engine, self.policy, self._tellers, self._codec, returns, key, digest, fingerprint)
+
+
+def _perform(claim: Claim, fn: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+    """The value: of the work if the claim is won, of the one who did it before if not."""
+    claim.acquire()
+    if not claim.won:
+        replayed: R = claim.result
+        return replayed
+    try:
+        value: R = settle(fn(*args, **kwargs))
+    except BaseException as exc:
+        if claim.is_open:
+            claim.leave(exc)
+        raise
+    claim.finish(value)
+    return value

@@ -1,0 +1,72 @@
+# Written by tools/twins.py from src/dupeproof/http/transaction_async.py; change that file instead.
+"""The record of a request in the transaction that does its work."""
+
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from dupeproof.errors import ClaimLost, ConfigError
+from dupeproof.http import records
+from dupeproof.http.answers import Answer
+from dupeproof.http.handler_context import Handling, current
+from dupeproof.sql import Joined, Translated, join
+from dupeproof.sql.statements import split
+from dupeproof.stores.postgres.migrate import migrate
+from dupeproof.stores.sqlite.connection import SCHEMA
+
+R = TypeVar("R")
+_TRANSLATED = Translated(records.MISSING)
+
+
+class Recording:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._handling: Handling | None = None
+        self._joined: Joined | None = None
+        self._answer: Answer | None = None
+
+    def __call__(self, response: R) -> R:
+        """The response to record, which the handler is to return; given back as it is."""
+        if self._handling is not None:
+            whole = self._handling.whole
+            self._answer = records.answer_of(response if whole is None else whole(response))
+        return response
+
+    def __enter__(self) -> Self:
+        handling = current.get()
+        if handling is None:
+            return self  # no key, so there is nothing to record
+        with _TRANSLATED:
+            joined = join(self._connection)
+            joined.check_transaction()
+            records.check_dialect(joined.dialect)
+            values = records.parameters(joined.dialect, handling)
+            rows = joined.execute(records.READ[joined.dialect], values)
+        records.found(handling, rows)
+        self._handling, self._joined = handling, joined
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if exc is not None or self._handling is None or self._joined is None:
+            return
+        if self._answer is None:
+            raise ConfigError("hand over the response before the block ends: return keep(response)")
+        joined = self._joined
+        with _TRANSLATED:
+            values = records.parameters(joined.dialect, self._handling, self._answer)
+            written = joined.count(records.WRITE[joined.dialect], values)
+        if written != 1:
+            raise ClaimLost("another run of this request came first; roll back, for its work is done there")
+
+
+def create_schema(connection: Any) -> None:
+    """Make the tables in which responses are recorded; making them twice is fine."""
+    with _TRANSLATED:
+        joined = join(connection)
+        records.check_dialect(joined.dialect)
+        if joined.dialect == "postgresql":
+            migrate(joined)
+            return
+        for statement in split(SCHEMA):
+            joined.execute(statement)

@@ -1,0 +1,297 @@
+# Written by tools/twins.py from src/dupeproof/inbox/inbox_async.py; change that file instead.
+"""Inbox: the mark of a message, in the transaction that does its work."""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from typing import Any
+
+from dupeproof import defaults
+from dupeproof.core.crashes import armed, reached
+from dupeproof.core.durations import Duration
+from dupeproof.core.events import Event, Listener, as_listeners, publish
+from dupeproof.core.lateness import Lateness, Tally, lateness_by_group
+from dupeproof.errors import ConfigError
+from dupeproof.inbox import statements, windows
+from dupeproof.inbox.arrivals import Arrival, told
+from dupeproof.inbox.insert_once import insertion
+from dupeproof.inbox.windows import Window
+from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
+from dupeproof.sql import Joined, Translated, join
+from dupeproof.sql.database_option import no_database
+from dupeproof.sql.databases import opened
+from dupeproof.sql.faults import DUPLICATE_KEY, code_of, table_missing
+from dupeproof.sql.statements import Dialect
+from dupeproof.stores.purge import purge_inbox
+from dupeproof.stores.tables import create_tables
+
+_TRANSLATED = Translated(table_missing("dupeproof_inbox", "inbox"))
+_ATTEMPTS = Translated(table_missing("dupeproof_attempts", "inbox"))
+
+
+class Inbox:
+    """Tells messages that come again from new ones, inside your own transaction.
+
+        with connection.transaction():
+            if inbox.first(connection, message.id):
+                connection.execute("UPDATE accounts SET …")
+
+    The mark is committed with your work or not at all, so neither can be there without the other. A duplicate that
+    comes while the first is under way waits until that commits (then it is one) or rolls back (then it is the first);
+    the database's own lock timeout bounds the wait. `RetryTransaction` says that nothing is done: roll back, run again.
+
+    `database` is needed only by those who call `transaction`: a URL, an engine or a pool.
+    `window` is how long a message is remembered, from when it was first met: a duration, or a name out of `WINDOWS`.
+    The database may say otherwise, see `change_window`; that is asked with the first message and then twice a minute.
+    It must be longer than your longest transaction: a duplicate that has waited for one may find its mark expired.
+    `events` are told of what is `fresh`, `seen` and `late`, when it is asked for: what you roll back is told again. Leave that
+    to a consumer where there is one; it tells of what was committed.
+    Groups do not know of each other. One inbox is for one database: the window it has read there is used everywhere.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        window: Duration = defaults.WINDOW,
+        database: Any = None,
+        *,
+        events: Iterable[Listener] = (),
+    ) -> None:
+        self._digest = key_digest(check_namespace(group))
+        self._window = Window(window)
+        self._opened = None if database is None else opened(database)
+        self._listeners = as_listeners(events)
+        self.group = group
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """A transaction on `database`, for consumers without a connection of their own: `with … as connection`.
+
+        A URL is connected to each time; where that counts, give a pool or an engine.
+        """
+        if self._opened is None:
+            raise no_database()
+        return _announced(self._opened())
+
+    def first(self, connection: Any, message_id: Key) -> bool:
+        """Whether the message is new; marks it if so, in one statement."""
+        if self._listeners:
+            return (self.arrivals(connection, [message_id]))[0] is not Arrival.AGAIN
+        digest = self._digest(check_key(message_id))
+        with _TRANSLATED:
+            joined = self._joined(connection)
+            values = {
+                "group": self.group,
+                "window": self._window.milliseconds,
+                **statements.keys(joined.dialect, [digest]),
+            }
+            if joined.dialect == "mysql":
+                new = bool(_marked(joined, [digest], values))
+            else:
+                new = joined.count(statements.mark(joined.dialect, 1), values) == 1
+                if not new:
+                    joined.count(statements.came_again(joined.dialect, 1), values)
+        if armed and new:
+            reached("after-mark")
+        return new
+
+    def first_many(self, connection: Any, message_ids: Iterable[Key]) -> list[bool]:
+        """Whether each is new, in order, all in one statement; one that stands in the batch twice is new once."""
+        return [each is not Arrival.AGAIN for each in self.arrivals(connection, message_ids)]
+
+    def arrivals(self, connection: Any, message_ids: Iterable[Key]) -> list[Arrival]:
+        """As `first_many`, and of the new ones which were known before their window was over."""
+        digests = [self._digest(text) for text in check_keys(message_ids)]
+        if not digests:
+            return []
+        if len(digests) > statements.MOST_IDS:
+            raise ConfigError(f"give at most {statements.MOST_IDS:,} ids at a time; got {len(digests):,}")
+        with _TRANSLATED:
+            joined = self._joined(connection)
+            # Sorted, so that two batches cannot wait for each other in a circle.
+            wanted = sorted(set(digests))
+            new = _marked(joined, wanted, self._values(joined, wanted, statements.to_mark))
+            known = [digest for digest in wanted if digest not in new]
+            if known and joined.dialect != "mysql":  # these rows are locked by now
+                again = statements.came_again(joined.dialect, len(known))
+                joined.count(again, self._values(joined, known))
+        if armed and new:
+            reached("after-mark")
+        # Taken out when it is answered, so the second of a batch came again.
+        answers = [new.pop(digest, Arrival.AGAIN) for digest in digests]
+        for kind, count in told(answers).items():
+            publish(self._listeners, Event(kind=kind, namespace=self.group, count=count))
+        return answers
+
+    def confirm(self, connection: Any, message_ids: Iterable[Key]) -> None:
+        """Look, before the commit, that what was marked in this transaction still is: ConfigError if not.
+
+        For those who let others work in their transaction, as consumers do with handlers. A handler that has rolled back, or
+        passed over an error that spoilt the transaction, would be committed as if it had done its work.
+        """
+        wanted = {self._digest(text) for text in check_keys(message_ids)}
+        with _TRANSLATED:
+            joined = join(connection)
+            statement = statements.count(joined.dialect, len(wanted)) if wanted else "SELECT 0"
+            [(found,)] = joined.execute(statement, self._values(joined, sorted(wanted)) if wanted else {})
+        if found != len(wanted):
+            raise ConfigError(
+                "the transaction was rolled back while the message was worked on; leave its end to whoever began it"
+            )
+
+    def unmark(self, connection: Any, message_ids: Iterable[Key]) -> None:
+        """Take back what was marked in this transaction, where a savepoint undid the work and not the mark."""
+        digests = sorted({self._digest(text) for text in check_keys(message_ids)})
+        with _TRANSLATED:
+            joined = join(connection)
+            if digests:
+                values = statements.keys(joined.dialect, digests)
+                joined.count(statements.unmark(joined.dialect, len(digests)), values)
+
+    def begin_attempt(self, connection: Any, message_id: Key) -> int:
+        """Count an attempt at a message, and say how many were begun and not ended. Commit before the work begins.
+
+        For consumers, so that a message that kills them each time can be put aside where the broker does not count. A row
+        is written; so only for messages that came before.
+        """
+        with _ATTEMPTS:
+            joined = join(connection)
+            joined.check_transaction()
+            values = statements.keys(joined.dialect, [self._digest(check_key(message_id))])
+            rows = joined.execute(statements.BEGIN[joined.dialect], values)
+            if joined.dialect == "mysql":
+                rows = joined.execute(statements.BEGUN, values)
+        return int(rows[0][0])
+
+    def end_attempts(self, connection: Any, message_ids: Iterable[Key]) -> None:
+        """The work is done, in this transaction."""
+        digests = sorted({self._digest(text) for text in check_keys(message_ids)})
+        with _ATTEMPTS:
+            joined = join(connection)
+            if digests:
+                values = statements.keys(joined.dialect, digests)
+                joined.count(statements.end(joined.dialect, len(digests)), values)
+
+    def insert_once(
+        self, connection: Any, table: str, values: Mapping[str, Any], *, key: str | Sequence[str]
+    ) -> bool:
+        """Insert a row of your own unless one with the same key is there; True when it was inserted.
+
+            if inbox.insert_once(connection, "payments", {"order_id": 7, "amount": 500}, key="order_id"): ...
+
+        `key` names the columns of a unique constraint. Any other error, of another constraint too, is raised as it is.
+        """
+        wanted = insertion(table, values, key)
+        with Translated():  # a missing table is not one of ours
+            joined = join(connection)
+            joined.check_transaction()
+            if joined.dialect == "mysql":
+                return _inserted_in_mysql(joined, wanted)
+            return bool(joined.execute(wanted.statement(joined.dialect), wanted.parameters))
+
+    def create_schema(self, connection: Any) -> None:
+        """Make the tables; making them twice is fine. MariaDB and MySQL commit your transaction for it."""
+        with _TRANSLATED:
+            create_tables(join(connection), "inbox")
+
+    def window(self, connection: Any) -> timedelta:
+        """How long messages of this group are remembered now."""
+        with _TRANSLATED:
+            self._look(join(connection))
+        return timedelta(milliseconds=self._window.milliseconds)
+
+    def change_window(self, connection: Any, window: Duration | None) -> None:
+        """Another window for all inboxes of this group, within a minute of your commit; None for what their code says.
+
+        It holds for what is marked from then on. A duration, or a name out of `WINDOWS`.
+        """
+        with _TRANSLATED:
+            joined = join(connection)
+            if window is None:
+                joined.execute(windows.REMOVE, {"group": self.group})
+            else:
+                values = {"group": self.group, "window": windows.window_milliseconds(window)}
+                joined.execute(windows.WRITE[joined.dialect], values)
+
+    def lateness(self, connection: Any) -> Lateness:
+        """How long after the first one duplicates of this group came, how many of them too late, and the window that suggests.
+
+        A message that came again is counted by the last time it did, for a window must outlast that.
+        """
+        with _TRANSLATED:
+            joined = join(connection)
+            rows = joined.execute(statements.LATENESS_OF_GROUP, {"group": self.group})
+        return lateness_by_group(map(Tally.of, rows)).get(self.group, Lateness())
+
+    def purge(self, connection: Any, limit: int = 1_000) -> int:
+        """Remove at most `limit` expired marks, of any group, in your transaction; how many went.
+
+        `dupeproof purge` and `Purger` do it in transactions of their own, beside everything else. Commit soon: other purges
+        may wait for what this one adds to the figures of `lateness`.
+        """
+        with _TRANSLATED:
+            joined = join(connection)
+            joined.check_transaction()
+            return purge_inbox(joined, limit)
+
+    def _joined(self, connection: Any) -> Joined:
+        joined = join(connection)
+        joined.check_transaction()
+        if self._window.is_due:
+            if joined.dialect in windows.LOCK:
+                joined.execute(windows.LOCK[joined.dialect])
+            self._look(joined)
+        return joined
+
+    def _values(
+        self,
+        joined: Joined,
+        digests: Sequence[bytes],
+        given_as: Callable[[Dialect, Sequence[bytes]], Mapping[str, Any]] = statements.keys,
+    ) -> dict[str, Any]:
+        return {
+            "group": self.group,
+            "window": self._window.milliseconds,
+            **given_as(joined.dialect, digests),
+        }
+
+    def _look(self, joined: Joined) -> None:
+        rows = joined.execute(windows.READ, {"group": self.group})
+        self._window.found(rows[0][0] if rows else None)
+
+
+@contextmanager
+def _announced(transaction: AbstractContextManager[Any]) -> Iterator[Any]:
+    with transaction as connection:
+        yield connection
+        reached("before-commit")
+    reached("after-commit")
+
+
+def _marked(joined: Joined, digests: Sequence[bytes], values: dict[str, Any]) -> dict[bytes, Arrival]:
+    """Those of them that are new, or late and so taken for new."""
+    if joined.dialect == "mysql":
+        values["token"] = secrets.token_hex(8)
+        affected = joined.count(statements.mark("mysql", len(digests)), values)
+        if affected == len(digests):
+            return dict.fromkeys(digests, Arrival.FIRST)
+        rows = joined.execute(statements.marked(len(digests)), values)
+    else:
+        statement = statements.mark(joined.dialect, len(digests), returning=True)
+        rows = joined.execute(statement, values)
+    return {
+        bytes.fromhex(key.replace("-", "")): Arrival.LATE if late else Arrival.FIRST for key, late in rows
+    }
+
+
+def _inserted_in_mysql(joined: Joined, wanted: Any) -> bool:
+    try:
+        joined.execute(wanted.statement("mysql"), wanted.parameters)
+    except Exception as exc:
+        # Of the statement nothing is left, and the transaction goes on. It may have been another constraint.
+        if code_of(exc) not in DUPLICATE_KEY or not joined.execute(
+            wanted.same_key("mysql"), wanted.parameters
+        ):
+            raise
+        return False
+    return True

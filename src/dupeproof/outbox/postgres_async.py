@@ -1,0 +1,117 @@
+"""The outbox in PostgreSQL: decisions in versioned functions of the database, wake-ups by NOTIFY."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import psycopg
+
+from dupeproof.core.events import logger
+from dupeproof.outbox.insert_statements import CHANNEL
+from dupeproof.outbox.messages import Message, lane_of, message_of
+from dupeproof.outbox.reports import DeadMessage, OutboxStatus, Settlement
+from dupeproof.stores.postgres.connection_async import AsyncBounded
+from dupeproof.stores.postgres.pool_async import connected
+from dupeproof.stores.postgres.store_async import AsyncPostgresStore
+from dupeproof.stores.postgres.target import Target, target
+from dupeproof.stores.urls import StoreURL
+
+
+class AsyncPostgresSource(AsyncPostgresStore):
+    """The store's connections, retries and migrations, with the verbs of an outbox."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self._listener: AsyncBounded | None = None
+
+    async def take(self, token: bytes, lease: int, lanes: int, most: int) -> list[Message]:
+        return [message_of(row) for row in await self._run("outbox_take", [token, lease, lanes, most])]
+
+    async def settle(self, settlement: Settlement) -> int:
+        # Sorted, so that two who were both at work on a lane do not wait for each other in a circle.
+        sent = sorted(settlement.sent)
+        failed = settlement.failed
+        counts: Counter[int] = Counter()
+        for lane, number in Counter(lane for lane, _ in sent).items():
+            counts[lane_of(lane)] += number
+        [(removed,)] = await self._run(
+            "outbox_settle",
+            [
+                settlement.token,
+                settlement.lanes,
+                [counts[lane] for lane in settlement.lanes],
+                [lane for lane, _ in sent],
+                [seq for _, seq in sent],
+                settlement.keep,
+                [each.message.place[0] for each in failed],
+                [each.message.place[1] for each in failed],
+                [each.error for each in failed],
+                [each.delay for each in failed],
+                [each.attempts for each in failed],
+                [each.buried for each in failed],
+                settlement.key_waits,
+            ],
+        )
+        return int(removed)
+
+    async def status(self) -> OutboxStatus:
+        [row] = await self._run("outbox_status")
+        return OutboxStatus(*row)
+
+    async def dead(self, limit: int) -> list[DeadMessage]:
+        return [DeadMessage(*row) for row in await self._run("outbox_dead", [limit])]
+
+    async def retry(self, ids: Sequence[str] | None) -> list[str]:
+        return await self._revived(ids, back=True)
+
+    async def drop(self, ids: Sequence[str] | None) -> list[str]:
+        return await self._revived(ids, back=False)
+
+    async def _revived(self, ids: Sequence[str] | None, *, back: bool) -> list[str]:
+        return [
+            row[0] for row in await self._run("outbox_revive", [None if ids is None else list(ids), back])
+        ]
+
+    async def tidy(self) -> None:
+        await self._run("outbox_tidy")
+
+    async def purge(self, limit: int) -> int:
+        [(gone,)] = await self._run("outbox_purge", [limit])
+        return int(gone)
+
+    async def wake_socket(self) -> int | None:
+        """A connection of its own listens. Without it, as behind a transaction pooler, there is still the poll."""
+        if self._listener is not None and self._listener.closed:
+            self._listener = None
+        if self._listener is None:
+            listener, deadline = None, time.monotonic() + self._target.timeout
+            try:
+                listener = await connected(self._target, deadline)
+                await listener.execute_all(f"LISTEN {CHANNEL}")
+            except (psycopg.Error, OSError) as exc:
+                logger.warning("The relay cannot listen for new messages, and polls: %s", type(exc).__name__)
+                if listener is not None:
+                    listener.drop()
+                return None
+            self._listener = listener
+        return self._listener.pgconn.socket
+
+    def woken(self) -> None:
+        if self._listener is None:
+            return
+        try:
+            self._listener.pgconn.consume_input()
+            while self._listener.pgconn.notifies() is not None:
+                continue
+        except psycopg.Error:
+            self._listener.pgconn.finish()  # the next look opens another
+
+    async def close(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.drop()
+        await super().close()
+
+
+def open_source(url: StoreURL) -> AsyncPostgresSource:
+    return AsyncPostgresSource(target(url))

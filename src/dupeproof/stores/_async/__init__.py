@@ -1,1 +1,0 @@
-"""What the async stores share; `_sync` is its counterpart."""

@@ -1,0 +1,151 @@
+"""From a URL to a store, with the extra to install in the error when a driver is missing."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dupeproof import defaults
+from dupeproof.core.events import Listener
+from dupeproof.core.protocols import AsyncPurgeable, AsyncStore, Purgeable, Store
+from dupeproof.errors import ConfigError
+from dupeproof.sql.database_option import is_mysql
+from dupeproof.stores.tiered import TieredStore
+from dupeproof.stores.tiered_async import AsyncTieredStore
+from dupeproof.stores.urls import parse_url, redact, split_tiers
+from dupeproof.stores.wrappers import CoalescingStore, ObservedStore
+from dupeproof.stores.wrappers_async import AsyncCoalescingStore, AsyncObservedStore
+
+StoreT = TypeVar("StoreT", Store, AsyncStore, Purgeable, AsyncPurgeable)
+
+
+class Backend(Struct, frozen=True):
+    module: str
+    driver: str | None = None
+    extra: str | None = None
+    coalesces_threads: bool = False
+    """Whether concurrent calls of threads leave as one batch: where each would pay for a commit or a wait of its own.
+    Not on a cluster, where one node that is slow or gone would hold up the keys of all others."""
+    coalesces_tasks: bool = False
+    """The same for tasks. On Redis their commands share a connection and leave together already."""
+    is_elsewhere: bool = True
+    """Whether a call leaves the memory of the process, and so is worth timing."""
+
+
+_REDIS = Backend("dupeproof.stores.redis", driver="redis", extra="redis", coalesces_threads=True)
+_REDIS_CLUSTER = replace(_REDIS, coalesces_threads=False)
+_POSTGRES = Backend(
+    "dupeproof.stores.postgres.factory",
+    driver="psycopg",
+    extra="postgres",
+    coalesces_threads=True,
+    coalesces_tasks=True,
+)
+
+BACKENDS: dict[str, Backend] = {
+    "memory": Backend("dupeproof.stores.memory", is_elsewhere=False),
+    "sqlite": Backend("dupeproof.stores.sqlite", coalesces_threads=True, coalesces_tasks=True),
+    "redis": _REDIS,
+    "rediss": _REDIS,
+    "redis+sentinel": _REDIS,
+    "rediss+sentinel": _REDIS,
+    "redis+cluster": _REDIS_CLUSTER,
+    "rediss+cluster": _REDIS_CLUSTER,
+    "postgresql": _POSTGRES,
+    "postgres": _POSTGRES,
+}
+
+
+def open_store(url: str, observers: Sequence[Listener] = ()) -> Store:
+    """The sync store for a URL. Nothing is connected yet; that happens on first use."""
+    if tiers := tiers_of(url):
+        fast, durable = (open_store(tier, observers) for tier in tiers)
+        return TieredStore(fast, durable)  # type: ignore[arg-type]
+    backend = _backend(url)
+    store = _module(backend, url).open_sync(parse_url(url))
+    if observers and backend.is_elsewhere:
+        store = ObservedStore(store, observers)
+    return CoalescingStore(store) if backend.coalesces_threads else store
+
+
+def open_async_store(url: str, observers: Sequence[Listener] = ()) -> AsyncStore:
+    """The async store for a URL. Needs no running loop."""
+    if tiers := tiers_of(url):
+        fast, durable = (open_async_store(tier, observers) for tier in tiers)
+        return AsyncTieredStore(fast, durable)  # type: ignore[arg-type]
+    backend = _backend(url)
+    store = _module(backend, url).open_async(parse_url(url))
+    if observers and backend.is_elsewhere:
+        store = AsyncObservedStore(store, observers)
+    return AsyncCoalescingStore(store) if backend.coalesces_tasks else store
+
+
+def resolve_store(
+    store: str | StoreT, opener: Callable[[str], StoreT], *, is_async: bool, verb: str = "finish"
+) -> StoreT:
+    """A URL opened, or a store of the right kind as it is: one that has this verb, which no guard has."""
+    if isinstance(store, str):
+        return opener(store)
+    found = getattr(store, verb, None)
+    if found is None:
+        raise ConfigError(
+            f"expected a store URL or a store, got {type(store).__name__}; of a guard give the URL or store it has"
+        )
+    if inspect.iscoroutinefunction(found) is not is_async:
+        kind = "sync" if is_async else "async"
+        raise ConfigError(
+            f"{type(store).__name__} is {kind}; give it to the {kind} class, or pass a URL here"
+        )
+    return store
+
+
+def durable_url(url: str) -> str:
+    """The URL itself, or that of the durable one of two tiers."""
+    tiers = tiers_of(url)
+    return url if tiers is None else tiers[1]
+
+
+def tiers_of(url: str) -> tuple[str, str] | None:
+    """`redis://…+postgresql://…` is two stores: the fast tier and the durable one."""
+    parts = split_tiers(url)
+    if len(parts) == 1:
+        return None
+    if len(parts) > 2:
+        raise ConfigError(f"{redact(url)!r} has more than two tiers; write one fast and one durable URL")
+    fast, durable = parts
+    if fast.startswith("redis") and "timeout=" not in fast:
+        # Who waits longer for the fast tier than for the durable one has it for nothing.
+        fast += f"{'&' if '?' in fast else '?'}timeout={defaults.FAST_TIER_TIMEOUT}"
+    return fast, durable
+
+
+def _backend(url: str) -> Backend:
+    scheme, separator, _ = url.partition("://")
+    backend = BACKENDS.get(scheme) if separator else None
+    if is_mysql(url):
+        raise ConfigError(
+            f"{redact(url)}: MariaDB and MySQL hold inboxes and outboxes only; records and marks are kept in "
+            "sqlite:///file.db, redis://… or postgresql://…"
+        )
+    if backend is None:
+        raise ConfigError(
+            f"{redact(url)!r} is not a store URL; write one of memory://, sqlite:///file.db, "
+            "redis://host:6379/0, rediss://…, redis+sentinel://host:26379/name, redis+cluster://host:6379, "
+            "postgresql://user@host/database, or two tiers as redis://…+postgresql://…"
+        )
+    return backend
+
+
+def _module(backend: Backend, url: str) -> Any:
+    try:
+        return import_module(backend.module)
+    except ModuleNotFoundError as exc:
+        if backend.driver is None or (exc.name or "").partition(".")[0] != backend.driver:
+            raise
+        raise ConfigError(
+            f"{url.partition(':')[0]}:// needs the {backend.driver} driver, which is not installed; "
+            f'run: pip install "dupeproof[{backend.extra}]"'
+        ) from exc

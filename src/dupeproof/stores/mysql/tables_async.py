@@ -1,0 +1,41 @@
+"""The inbox's tables in MariaDB or MySQL, by URL: looked after in transactions of their own."""
+
+from dupeproof.core.records import Stats
+from dupeproof.sql import Translated, join_async
+from dupeproof.sql.databases_async import opened
+from dupeproof.sql.faults import table_missing
+from dupeproof.stores.purge_async import purge_inbox
+
+_TRANSLATED = Translated(table_missing("dupeproof_inbox", "inbox"))
+_ONLY_ROWS = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+"""By default the gaps between rows are locked too, and the last one is where all new marks belong."""
+_COUNT = "SELECT COALESCE(SUM(expires_at > UTC_TIMESTAMP(3)), 0), count(*) FROM dupeproof_inbox"
+_SIZE = (
+    "SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables"
+    " WHERE table_schema = database() AND table_name IN ('dupeproof_inbox', 'dupeproof_lateness', 'dupeproof_windows')"
+)
+
+
+class AsyncMySQLTables:
+    """No store: it holds no claims. What it has can expire, and be counted."""
+
+    def __init__(self, url: str) -> None:
+        self._opened = opened(url)
+
+    async def purge(self, limit: int) -> int:
+        with _TRANSLATED:
+            async with self._opened() as connection:
+                joined = await join_async(connection)
+                await joined.execute(_ONLY_ROWS)
+                return await purge_inbox(joined, limit)
+
+    async def stats(self) -> Stats:
+        with _TRANSLATED:
+            async with self._opened() as connection:
+                joined = await join_async(connection)
+                [(live, rows)] = await joined.execute(_COUNT)
+                [(size,)] = await joined.execute(_SIZE)
+        return Stats(marks=0, records={}, expired=rows - int(live), inbox=int(live), bytes=int(size))
+
+    async def close(self) -> None:
+        """Nothing is kept open."""

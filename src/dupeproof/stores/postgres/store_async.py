@@ -1,0 +1,302 @@
+"""The store over PostgreSQL: one statement per verb and batch, the server's clock, the schema made on first use."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.pq.abc import PGresult
+
+from dupeproof.core.outcomes import Outcome
+from dupeproof.core.records import (
+    ClaimRequest,
+    Fail,
+    Finish,
+    Found,
+    FoundMark,
+    Health,
+    Mark,
+    Release,
+    Renew,
+    Stats,
+)
+from dupeproof.core.sequences import Number, SequenceStats, Verdict
+from dupeproof.core.states import State
+from dupeproof.errors import StoreUnavailable
+from dupeproof.sql.psycopg_async import AsyncPsycopg
+from dupeproof.stores.postgres import migrations, queries, rows
+from dupeproof.stores.postgres import sequences_async as sequences
+from dupeproof.stores.postgres.binary import uuids_of
+from dupeproof.stores.postgres.connection_async import AsyncBounded, Rows
+from dupeproof.stores.postgres.faults import (
+    CONNECTION_LOST,
+    NOT_PREPARED,
+    ROLLED_BACK,
+    SCHEMA_MISSING,
+    STOPPED,
+    TIMED_OUT,
+    unavailable,
+)
+from dupeproof.stores.postgres.migrate_async import migrate
+from dupeproof.stores.postgres.pool_async import AsyncPool
+from dupeproof.stores.postgres.statements import statement
+from dupeproof.stores.postgres.target import Target
+from dupeproof.stores.purge_async import purge_inbox
+from dupeproof.stores.repeats_async import AsyncRepeats
+from dupeproof.stores.runtime_async import PerHome
+
+R = TypeVar("R")
+T = TypeVar("T")
+_TRIES = 5
+_LARGE = 100_000
+"""Bytes from which an answer may take its time, although somebody is there."""
+
+
+class AsyncPostgresStore:
+    """Records and marks in two tables; decisions in versioned functions of the database."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._pools = PerHome(lambda: AsyncPool(target), AsyncPool.close)
+        self._repeats = AsyncRepeats()
+
+    async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
+        on_repeat = partial(self._repeats.note, requests, self._deadline())
+        if len(requests) == 1:
+            values = rows.claim_values(requests[0])
+            return [rows.outcome_of(await self._ask(queries.CLAIM, values, on_repeat=on_repeat))]
+        requests, order = rows.in_order(requests)
+        columns = rows.claim_columns(requests)
+        return rows.outcomes_of(await self._ask(queries.CLAIM_MANY, columns, on_repeat=on_repeat), order)
+
+    async def finish(self, changes: Sequence[Finish]) -> list[bool]:
+        self._repeats.forget(changes)
+        # To resolve is not repeated after a lost reply: the second try would find a key that is done.
+        repeat = not any(change.resolver for change in changes)
+        if len(changes) == 1:
+            values = rows.finish_values(changes[0])
+            return [rows.answer_of(await self._ask(queries.FINISH, values, repeat=repeat))]
+        changes, order = rows.in_order(changes)
+        columns = rows.finish_columns(changes)
+        return rows.answers_of(await self._ask(queries.FINISH_MANY, columns, repeat=repeat), order)
+
+    async def fail(self, changes: Sequence[Fail]) -> list[bool]:
+        await self._repeats.outlive(changes)
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(await self._ask(queries.FAIL, rows.fail_columns(changes)), order)
+
+    async def release(self, changes: Sequence[Release]) -> list[bool]:
+        await self._repeats.outlive(changes)
+        # Not repeated after a lost reply: the second try would find that nothing is there to be released.
+        changes, order = rows.in_order(changes)
+        columns = rows.release_columns(changes)
+        return rows.answers_of(await self._ask(queries.RELEASE, columns, repeat=False), order)
+
+    async def renew(self, changes: Sequence[Renew]) -> list[bool]:
+        changes, order = rows.in_order(changes)
+        return rows.answers_of(await self._ask(queries.RENEW, rows.renew_columns(changes)), order)
+
+    async def get(self, keys: Sequence[bytes]) -> list[Found | None]:
+        return rows.found(await self._run("get", [[key.hex() for key in keys]]), keys)
+
+    async def forget(self, keys: Sequence[bytes]) -> list[bool]:
+        # Not repeated after a lost reply, nor done late: there may be a record by then that nobody wants to forget.
+        gone = {row[0].bytes for row in await self._run_in_time("forget", keys)}
+        return [key in gone for key in keys]
+
+    async def mark(self, marks: Sequence[Mark]) -> list[bool]:
+        # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
+        if len(marks) == 1:
+            values = rows.mark_values(marks[0])
+            return [rows.answer_of(await self._ask(queries.MARK, values, repeat=False))]
+        first = {mark.key: mark for mark in reversed(marks)}
+        columns = rows.mark_columns([first[key] for key in sorted(first)])
+        answer = await self._ask(queries.MARK_MANY, columns, repeat=False)
+        new = set(uuids_of(answer.get_value(0, 0)))
+        if len(new) == len(marks):
+            return [True] * len(marks)
+        answers = []
+        for mark in marks:
+            answers.append(mark.key in new)
+            new.discard(mark.key)
+        return answers
+
+    async def unmark(self, marks: Sequence[Mark]) -> list[bool]:
+        # Not repeated after a lost reply, as a release is not.
+        columns = [[mark.key.hex() for mark in marks], [mark.token for mark in marks]]
+        gone = {row[0].bytes for row in await self._run("unmark", columns, repeat=False)}
+        return [mark.key in gone for mark in marks]
+
+    async def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
+        return rows.found_marks(await self._run("marks", [[key.hex() for key in keys]]), keys)
+
+    async def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
+        # Not repeated after a lost reply: the second try would find the first one's numbers and call them duplicates.
+        return await self._said(_advanced, numbers, (), repeat=False) if numbers else []
+
+    async def retire(self, keys: Sequence[bytes]) -> list[bool]:
+        gone = {row[0].bytes for row in await self._run_in_time("retire", keys)}
+        return [key in gone for key in keys]
+
+    async def sequences(self) -> SequenceStats:
+        [(producers, size)] = await self._run("count_sequences")
+        return SequenceStats(producers=producers, bytes=size)
+
+    async def purge(self, limit: int) -> int:
+        [(gone,)] = await self._run("purge_marks", [limit])
+        if gone < limit:
+            gone += await self._said(_inbox_purged, limit - gone, ())
+        if gone < limit:
+            [(removed,)] = await self._run("purge_records", [limit - gone])
+            gone += removed
+        return int(gone)
+
+    async def stats(self) -> Stats:
+        records: dict[str, int] = dict(await self._run("count_records"))
+        [(live, marks, size)] = await self._run("count_marks")
+        [(inbox, all_inbox, inbox_size)] = await self._run("count_inbox")
+        expired = records.pop(State.FREE, 0) + marks - live + all_inbox - inbox
+        return Stats(marks=live, records=records, expired=expired, inbox=inbox, bytes=size + inbox_size)
+
+    async def check(self) -> Health:
+        await self.get([])
+        [(version, synchronous_commit, standby, writable)] = await self._run("check")
+        if standby or not writable:
+            why = (
+                "is read-only; point the URL at the primary"
+                if standby
+                else "does not let this user write its tables"
+            )
+            raise StoreUnavailable(f"PostgreSQL at {self._target.shown} {why}")
+        return Health(store="postgresql", version=version, details={"synchronous_commit": synchronous_commit})
+
+    def schema(self) -> str:
+        return migrations.schema()
+
+    async def migrate(self) -> list[int]:
+        """Bring the schema up to date; the versions that were applied now."""
+        try:
+            return await self._migrate()
+        except (psycopg.Error, OSError) as exc:
+            raise unavailable(self._target.shown, exc) from exc
+
+    async def close(self) -> None:
+        pool = self._pools.take()
+        if pool is not None:
+            pool.close()
+
+    async def _migrate(self) -> list[int]:
+        pool = self._pools.get()
+        connection = await pool.take(self._deadline())
+
+        def begin() -> None:
+            # Each step has the whole time: others may be making the schema, one after the other.
+            connection.deadline = self._deadline()
+
+        try:
+            return await migrate(AsyncPsycopg(connection), begin)
+        finally:
+            pool.give(connection)
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._target.timeout
+
+    async def _ask(
+        self,
+        question: queries.Question,
+        columns: Sequence[bytes],
+        *,
+        repeat: bool = True,
+        on_repeat: Callable[[], None] | None = None,
+    ) -> PGresult:
+        is_short = repeat and len(columns[0]) + len(columns[-1]) < _LARGE  # keys and results
+        return await self._said(
+            AsyncBounded.ask, question, columns, repeat=repeat, is_short=is_short, on_repeat=on_repeat
+        )
+
+    async def _run(self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True) -> Rows:
+        return await self._said(AsyncBounded.execute_all, statement(name), parameters, repeat=repeat)
+
+    async def _run_in_time(self, name: str, keys: Sequence[bytes]) -> Rows:
+        named = [[key.hex() for key in keys]]
+        return await self._said(AsyncBounded.execute_in_time, statement(name), named, repeat=False)
+
+    async def _said(
+        self,
+        say: Callable[[AsyncBounded, T, Sequence[Any]], Awaitable[R]],
+        what: T,
+        parameters: Sequence[Any],
+        *,
+        repeat: bool = True,
+        is_short: bool = False,
+        on_repeat: Callable[[], None] | None = None,
+    ) -> R:
+        """The answer, within the time allowed.
+
+        `on_repeat` is called before it is said again although it may have been, or may yet be, carried out.
+
+        What may be repeated and is answered at once, where there is somebody, is given up after half of that time on a
+        connection from before, and said again on a new one: the old one may have been dropped without a word.
+        """
+        deadline = self._deadline()
+        try:
+            for tries in range(1, _TRIES + 1):
+                pool = self._pools.get()
+                try:
+                    connection = await pool.take(deadline)
+                    if is_short and tries == 1 and connection.heard:
+                        connection.deadline -= self._target.timeout / 2
+                    try:
+                        return await say(connection, what, parameters)
+                    except STOPPED:
+                        connection.checked = (
+                            0.0  # it is too late by the server's clock, unless we know that wrong
+                        )
+                        raise
+                    finally:
+                        pool.give(connection)
+                except SCHEMA_MISSING:
+                    if tries == _TRIES:
+                        raise
+                    await self._migrate()
+                    deadline = self._deadline()
+                except NOT_PREPARED:
+                    pool.prepares = False
+                    if tries == _TRIES:
+                        raise
+                except TIMED_OUT:
+                    if not repeat or time.monotonic() >= deadline:
+                        raise
+                    if on_repeat is not None:
+                        on_repeat()
+                except STOPPED:
+                    if tries == _TRIES or time.monotonic() >= deadline - self._target.margin:
+                        raise
+                except ROLLED_BACK:
+                    if tries == _TRIES:
+                        raise
+                except CONNECTION_LOST:
+                    # Once more, on a new connection: the server may have been restarted since the last call.
+                    if not repeat or tries > 1:
+                        raise
+                    if on_repeat is not None:
+                        on_repeat()
+        except (psycopg.Error, OSError) as exc:
+            raise unavailable(self._target.shown, exc) from exc
+        raise AssertionError
+
+
+async def _inbox_purged(connection: AsyncBounded, limit: int, _: Sequence[Any]) -> int:
+    async with connection.transaction():
+        return await purge_inbox(AsyncPsycopg(connection), limit)
+
+
+async def _advanced(connection: AsyncBounded, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:
+    joined = AsyncPsycopg(connection)
+    while True:
+        async with connection.transaction_in_time():
+            verdicts = await sequences.advance_known(joined, numbers)
+        if verdicts is not None:
+            return verdicts
+        await sequences.make(joined, numbers)

@@ -1,0 +1,235 @@
+# Written by tools/twins.py from src/dupeproof/stores/redis/client_async.py; change that file instead.
+"""Commands to where their keys live, and when they may be sent again.
+
+Twice is too often for some verbs, and who dies or hangs after it was asked may have done what it was asked. So it is told
+apart what was never sent or not run (always sent again, while there is time), what may have been run (only with `repeat`),
+and what was not answered in time.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from redis.exceptions import AskError, MovedError, NoScriptError
+from redis.exceptions import TimeoutError as NoAnswer
+
+from dupeproof.stores.redis.faults import (
+    CONNECTION_LOST,
+    FAULTS,
+    NOT_RUN,
+    REFUSED,
+    Late,
+    NotSent,
+    translated,
+    unavailable,
+)
+from dupeproof.stores.redis.node import Node
+from dupeproof.stores.redis.resp import Command, pack
+from dupeproof.stores.redis.targets import Address, Target
+from dupeproof.stores.redis.topology import Cluster, Topology, topology
+from dupeproof.stores.runtime import PerHome, gather, sleep
+
+_PAUSE = 0.1
+ANYWHERE = 0
+"""The tag to use where every key lives in one place."""
+
+
+class Client:
+    """Sends packed commands. Repeats one whose reply was lost only if told that it may."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._places = PerHome(lambda: topology(target), Topology.discard)
+
+    def until(self) -> float:
+        """When a call that is made now is given up."""
+        return time.monotonic() + self.target.timeout
+
+    def ask(
+        self,
+        command: Command,
+        tag: int,
+        *,
+        repeat: bool = True,
+        in_full: Callable[[], Command] | None = None,
+        deadline: float | None = None,
+        on_repeat: Callable[[], None] | None = None,
+    ) -> Any:
+        """The reply to one command. `in_full` gives it with the whole script in it.
+
+        `on_repeat` is called before it is sent again although it may have been, or may yet be, carried out.
+        """
+        places = self._places.get()
+        if deadline is None:
+            deadline = self.until()
+        patient = self.target.kind != "single"
+        asked: Address | None = None
+        node: Node | None = None
+        tries = 0
+        try:
+            while True:
+                tries += 1
+                if tries > 1:
+                    places = self._places.get()  # others, if the guard was closed meanwhile
+                try:
+                    if asked is not None and isinstance(places, Cluster):
+                        return _ask_sent(places.node(asked), command)
+                    node = places.known(tag)
+                    if node is not None and tries == 1:
+                        return node.ask(command)
+                    node = node or places.node_for(tag)
+                    return node.ask(command, _left(deadline))
+                except NoScriptError:
+                    # Nothing was run: the server has forgotten its scripts, or never saw this one.
+                    if in_full is None:
+                        raise
+                    command, in_full = in_full(), None
+                except Late:
+                    # Or its clock was set, and this one was in time.
+                    if node is None or time.monotonic() > deadline:
+                        raise
+                    node.clock.doubt()
+                except MovedError:
+                    asked = None
+                    places.doubt()
+                    if time.monotonic() > deadline:
+                        raise
+                except AskError as exc:
+                    if time.monotonic() > deadline:
+                        raise
+                    asked = (exc.host, exc.port)
+                except NOT_RUN:
+                    # Sentinels and clusters get time to fail over, a lone server none: nobody takes its place.
+                    asked = None
+                    places.doubt()
+                    if not patient or time.monotonic() > deadline:
+                        raise
+                    sleep(_PAUSE)
+                except CONNECTION_LOST:
+                    # A lone server gets one more try, for a connection that went stale.
+                    asked = None
+                    places.doubt()
+                    if not repeat or not (tries == 1 or patient) or time.monotonic() > deadline:
+                        raise
+                    if on_repeat is not None:
+                        on_repeat()
+                    if tries > 1:
+                        sleep(_PAUSE)
+                except NoAnswer:
+                    # Others may have waited for longer on the same connection, so that there is time left for this one.
+                    asked = None
+                    places.doubt()
+                    if not repeat or time.monotonic() > deadline:
+                        raise
+                    if on_repeat is not None:
+                        on_repeat()
+        except FAULTS as exc:
+            raise unavailable(self.target.shown, exc) from exc
+
+    def send(
+        self,
+        commands: Sequence[Command],
+        tags: Sequence[int],
+        *,
+        repeat: bool = True,
+        in_full: Callable[[int], Command] | None = None,
+        deadline: float | None = None,
+        on_repeat: Callable[[], None] | None = None,
+    ) -> list[Any]:
+        """One reply per command, in order; those of one node travel together.
+
+        `in_full` gives the n-th command with the whole script in it, for a server that does not know its digest.
+        """
+        if len(commands) == 1:
+            whole = None if in_full is None else partial(in_full, 0)
+            return [
+                self.ask(
+                    commands[0], tags[0], repeat=repeat, in_full=whole, deadline=deadline, on_repeat=on_repeat
+                )
+            ]
+        deadline = deadline or self.until()
+        with translated(self.target.shown):
+            places = self._places.get()
+            if self.target.kind == "cluster":
+                groups = _by_node(places, tags)
+            else:
+                only = places.known(ANYWHERE) or places.node_for(ANYWHERE)
+                groups = {only: range(len(commands))}
+            parts = gather(
+                [
+                    partial(self._together, node, [commands[index] for index in members], repeat=repeat)
+                    for node, members in groups.items()
+                ]
+            )
+            replies: list[Any] = [None] * len(commands)
+            for members, part in zip(groups.values(), parts, strict=True):
+                for index, reply in zip(members, part, strict=True):
+                    if reply is _LOST and on_repeat is not None:
+                        on_repeat()
+                    if isinstance(reply, REFUSED):
+                        # Not run: on its own it finds its way.
+                        reply = self.ask(  # noqa: PLW2901 - the answer takes the place of the refusal
+                            commands[index],
+                            tags[index],
+                            repeat=repeat,
+                            in_full=None if in_full is None else partial(in_full, index),
+                            deadline=deadline,
+                            on_repeat=on_repeat,
+                        )
+                    elif isinstance(reply, Exception):
+                        raise reply
+                    replies[index] = reply
+            return replies
+
+    def primaries(self) -> Sequence[Node]:
+        return self._places.get().primaries()
+
+    def close(self) -> None:
+        places = self._places.take()
+        if places is not None:
+            places.close()
+
+    def _together(self, node: Node, commands: Sequence[Command], *, repeat: bool) -> list[Any]:
+        """The replies of one node. Where none came, what may be sent again is answered with why, as if by the server."""
+        try:
+            return node.ask_many(commands)
+        except NOT_RUN as exc:
+            return [exc] * len(commands)
+        except CONNECTION_LOST:
+            self._places.get().doubt()
+            if not repeat:
+                raise
+            return [_LOST] * len(commands)
+        except NoAnswer:
+            self._places.get().doubt()
+            raise
+
+
+_LOST = NotSent("lost its connection")
+"""Stands for a reply that never came, of a command that may be repeated."""
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise NotSent("was not found in time")
+    return left
+
+
+def _by_node(places: Topology, tags: Sequence[int]) -> dict[Node, Sequence[int]]:
+    groups: dict[Node, list[int]] = {}
+    for index, tag in enumerate(tags):
+        groups.setdefault(places.known(tag) or places.node_for(tag), []).append(index)
+    return dict(groups)
+
+
+def _ask_sent(node: Node, command: Command) -> Any:
+    """The slot is being moved; its new node serves it only to those who say that they were sent."""
+    _, reply = node.ask_many([pack(b"ASKING"), command])
+    if isinstance(reply, Exception):
+        try:
+            raise reply
+        finally:
+            del reply
+    return reply

@@ -1,0 +1,27 @@
+# Written by tools/twins.py from src/dupeproof/stores/tables_async.py; change that file instead.
+"""The tables of inbox and outbox, made on a connection of the caller's."""
+
+from typing import Literal
+
+from dupeproof.sql import Joined
+from dupeproof.sql.statements import Dialect, split
+from dupeproof.stores import mysql
+from dupeproof.stores.postgres.migrate import migrate
+from dupeproof.stores.sqlite import connection as sqlite
+
+Part = Literal["inbox", "outbox"]
+_SCRIPTS: dict[tuple[Dialect, Part], str] = {
+    ("sqlite", "inbox"): sqlite.INBOX,
+    ("sqlite", "outbox"): sqlite.OUTBOX,
+    ("mysql", "inbox"): mysql.INBOX,
+    ("mysql", "outbox"): mysql.OUTBOX,
+}
+
+
+def create_tables(joined: Joined, part: Part) -> None:
+    """Making them twice is fine. PostgreSQL has all that is ours in one series of migrations."""
+    if joined.dialect == "postgresql":
+        migrate(joined)
+        return
+    for statement in split(_SCRIPTS[joined.dialect, part]):
+        joined.execute(statement)

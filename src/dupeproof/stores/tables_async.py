@@ -1,0 +1,26 @@
+"""The tables of inbox and outbox, made on a connection of the caller's."""
+
+from typing import Literal
+
+from dupeproof.sql import AsyncJoined
+from dupeproof.sql.statements import Dialect, split
+from dupeproof.stores import mysql
+from dupeproof.stores.postgres.migrate_async import migrate
+from dupeproof.stores.sqlite import connection as sqlite
+
+Part = Literal["inbox", "outbox"]
+_SCRIPTS: dict[tuple[Dialect, Part], str] = {
+    ("sqlite", "inbox"): sqlite.INBOX,
+    ("sqlite", "outbox"): sqlite.OUTBOX,
+    ("mysql", "inbox"): mysql.INBOX,
+    ("mysql", "outbox"): mysql.OUTBOX,
+}
+
+
+async def create_tables(joined: AsyncJoined, part: Part) -> None:
+    """Making them twice is fine. PostgreSQL has all that is ours in one series of migrations."""
+    if joined.dialect == "postgresql":
+        await migrate(joined)
+        return
+    for statement in split(_SCRIPTS[joined.dialect, part]):
+        await joined.execute(statement)
