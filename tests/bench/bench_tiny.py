@@ -4,7 +4,7 @@ import msgspec
 
 from dupeproof_lab.bench.goals import Results, Verdict
 from dupeproof_lab.bench.machine import look
-from dupeproof_lab.bench.model import Heat, Plan, Row
+from dupeproof_lab.bench.model import Benchmark, Plan, Row
 from dupeproof_lab.bench.run import Report, Request, run
 from dupeproof_lab.bench.shapes import EACH
 
@@ -25,13 +25,13 @@ def run_tiny(*stores, given=None, scaling=False, told=None):
     return run(request, (lambda _: None) if told is None else told.append)
 
 
-def heat_of(*contenders, **how):
-    return Heat(title="a heat", store="memory", contenders=contenders, **how)
+def heat_of(*candidates, **how):
+    return Benchmark(title="a benchmark", store="memory", candidates=candidates, **how)
 
 
-def row_of(name, *speeds, who="dupeproof", heat="a heat", reason=None):
+def row_of(name, *speeds, who="dupeproof", benchmark="a benchmark", reason=None):
     return Row(
-        heat=heat,
+        benchmark=benchmark,
         store="memory",
         name=name,
         who=who,

@@ -46,7 +46,7 @@ def test_rounds_are_compared_with_the_same_round_of_the_other():
 def test_a_peer_is_the_fastest_of_the_heat_and_never_ourselves_or_by_hand():
     mine = row_of("memory.one.new.ours", 10, 10)
     rows = [
-        row_of("other", 99, 99, heat="another heat", who="idemkit"),
+        row_of("other", 99, 99, benchmark="another benchmark", who="idemkit"),
         row_of("hand", 99, 99, who="by hand"),
         row_of("also ours", 99, 99),
         row_of("slow", 1, 1, who="idemkit"),
@@ -91,22 +91,34 @@ def test_nothing_measured_meets_nothing():
 
 
 def test_tables_name_only_contenders_there_are():
-    names = {each.name for heats in HEATS.values() for heat in heats for each in heat.contenders}
-    assert len(names) == sum(len(heat.contenders) for heats in HEATS.values() for heat in heats)
+    names = {
+        each.name
+        for benchmarks in HEATS.values()
+        for benchmark in benchmarks
+        for each in benchmark.candidates
+    }
+    assert len(names) == sum(
+        len(benchmark.candidates) for benchmarks in HEATS.values() for benchmark in benchmarks
+    )
     named = {name for row in PUBLISHED for name in (*row.ours, row.same) if name is not None}
     named |= {layout.filler for layout in LAYOUTS} | {each.name for each in GROWING}
     assert named <= names
-    layouts = {each.layout for heats in HEATS.values() for heat in heats for each in heat.contenders}
+    layouts = {
+        each.layout
+        for benchmarks in HEATS.values()
+        for benchmark in benchmarks
+        for each in benchmark.candidates
+    }
     assert {layout.name for layout in LAYOUTS} <= layouts
 
 
 def test_every_goal_of_speed_finds_its_rows():
-    """A goal whose contender was renamed would never be measured again, and nobody would notice."""
+    """A goal whose candidate was renamed would never be measured again, and nobody would notice."""
     rows = [
-        row_of(each.name, 1, 1, who=each.who, heat=heat.title)
-        for heats in HEATS.values()
-        for heat in heats
-        for each in heat.contenders
+        row_of(each.name, 1, 1, who=each.who, benchmark=benchmark.title)
+        for benchmarks in HEATS.values()
+        for benchmark in benchmarks
+        for each in benchmark.candidates
     ]
     weights = [
         Weight(layout=each.name, store=each.store, title="", count=1, bytes_per_id=1) for each in LAYOUTS

@@ -11,7 +11,7 @@ from dupeproof.errors import ConfigError
 from dupeproof_lab.bench.affinity import cores, pinned, place
 from dupeproof_lab.bench.environments.embedded import MemorySite
 from dupeproof_lab.bench.environments.servers import started
-from dupeproof_lab.bench.model import Contender, Unavailable, make_ids
+from dupeproof_lab.bench.model import Candidate, Unavailable, make_ids
 from dupeproof_lab.bench.rounds import broken, race, steps
 from dupeproof_lab.bench.shapes import BATCHES, EACH, LOOP, opened, tasks, threads
 
@@ -71,11 +71,11 @@ def remembering():
     return nullcontext(new)
 
 
-def contender(name, make, *, fresh=bool, who="dupeproof"):
-    return Contender(name=name, who=who, what="", shape=EACH, make=make, fresh=fresh)
+def candidate(name, make, *, fresh=bool, who="dupeproof"):
+    return Candidate(name=name, who=who, what="", shape=EACH, make=make, fresh=fresh)
 
 
-GOOD = contender("good", lambda _: remembering())
+GOOD = candidate("good", lambda _: remembering())
 
 
 def test_contenders_take_turns_and_nobody_is_always_first():
@@ -88,13 +88,13 @@ def test_contenders_take_turns_and_nobody_is_always_first():
             with remembering() as new:
                 yield new
 
-        return contender(name, make)
+        return candidate(name, make)
 
-    heat = heat_of(*map(noting, "abc"))
+    benchmark = heat_of(*map(noting, "abc"))
     told = []
-    race(heat, MemorySite(), TINY, lambda: told.append(1))
+    race(benchmark, MemorySite(), TINY, lambda: told.append(1))
     assert "".join(order) == "abc" + "abc" + "bca" + "abc"
-    assert len(told) == steps(heat, TINY)
+    assert len(told) == steps(benchmark, TINY)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_contenders_take_turns_and_nobody_is_always_first():
     ],
 )
 def test_who_does_not_do_the_job_is_not_timed(operation, fresh):
-    bad = contender("bad", lambda _: nullcontext(operation), fresh=fresh)
+    bad = candidate("bad", lambda _: nullcontext(operation), fresh=fresh)
     rows = race(heat_of(bad, GOOD), MemorySite(), TINY, lambda: None)
     assert rows[0].speeds == []
     assert rows[0].reason.startswith("failed: Wrong")
@@ -123,7 +123,7 @@ def test_a_contender_that_fails_later_has_no_figures_and_shows_no_password():
             raise OSError("redis://:secret@host:1/0 is gone")
         return each
 
-    late = contender("late", lambda _: nullcontext(fail_later), fresh=None, who="idemkit")
+    late = candidate("late", lambda _: nullcontext(fail_later), fresh=None, who="idemkit")
     rows = race(heat_of(late, GOOD), MemorySite(), TINY, lambda: None)
     assert rows[0].speeds == []
     assert "secret" not in rows[0].reason
@@ -137,7 +137,7 @@ def test_what_is_not_installed_is_said_and_is_no_failure():
         raise Unavailable("not here; run: pip install it")
         yield
 
-    rows = race(heat_of(contender("absent", make), GOOD), MemorySite(), TINY, lambda: None)
+    rows = race(heat_of(candidate("absent", make), GOOD), MemorySite(), TINY, lambda: None)
     assert rows[0].reason == "not here; run: pip install it"
     assert broken(rows) == []
 
@@ -152,7 +152,7 @@ def test_a_replay_meets_the_same_store_every_round():
         yield lambda each: values.setdefault(each, len(values))
 
     [row] = race(
-        heat_of(contender("replay", make, fresh=None), replay=True), MemorySite(), TINY, lambda: None
+        heat_of(candidate("replay", make, fresh=None), replay=True), MemorySite(), TINY, lambda: None
     )
     assert row.reason is None
     assert len(opened_times) == 1
@@ -188,17 +188,17 @@ def test_two_cores_are_needed_for_a_core_each():
 @pytest.mark.server("postgres")
 def test_every_process_of_a_server_is_pinned(own_postgres):
     one = {min(os.sched_getaffinity(0))}
-    with started("postgres", None, one) as site:
-        assert len(site.pids) > 3
-        assert all(os.sched_getaffinity(pid) == one for pid in site.pids)
-        assert site.durability == "full (fsync each commit)"
+    with started("postgres", None, one) as environment:
+        assert len(environment.pids) > 3
+        assert all(os.sched_getaffinity(pid) == one for pid in environment.pids)
+        assert environment.durability == "full (fsync each commit)"
 
 
 @pytest.mark.server("redis")
 def test_durability_is_what_the_server_says(own_redis):
-    with started("redis", None, os.sched_getaffinity(0)) as site:
-        assert site.durability == "restarts (log synced each second)"
-    with started("redis", own_redis().url, os.sched_getaffinity(0)) as site:
-        assert site.durability == "none"
-    with started("redis", own_redis(appendonly=True).url, os.sched_getaffinity(0)) as site:
-        assert site.durability == "restarts (log synced each write)"
+    with started("redis", None, os.sched_getaffinity(0)) as environment:
+        assert environment.durability == "restarts (log synced each second)"
+    with started("redis", own_redis().url, os.sched_getaffinity(0)) as environment:
+        assert environment.durability == "none"
+    with started("redis", own_redis(appendonly=True).url, os.sched_getaffinity(0)) as environment:
+        assert environment.durability == "restarts (log synced each write)"

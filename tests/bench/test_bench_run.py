@@ -20,8 +20,8 @@ ABSENT = ("this version of dupeproof has no", "is not installed", "too few to we
 
 
 def check_rows(report, *stores):
-    """Every contender is in the table, and ran unless something it needs is not here."""
-    names = [each.name for store in stores for heat in HEATS[store] for each in heat.contenders]
+    """Every candidate is in the table, and ran unless something it needs is not here."""
+    names = [each.name for store in stores for benchmark in HEATS[store] for each in benchmark.candidates]
     assert [row.name for row in report.results.rows] == names
     for row in report.results.rows:
         ran = len(row.speeds) == TINY.rounds and min(row.speeds) > 0

@@ -132,7 +132,7 @@ def handler(ledger, is_async):
 
 @pytest.fixture
 def dead_letters(place, is_async, until, run, tmp_path):
-    """What was put aside, read by a consumer like any other."""
+    """What was dead-lettered, read by a consumer like any other."""
 
     def read(queue: str, expected: int) -> list:
         from dupeproof import Once

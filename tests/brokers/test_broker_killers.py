@@ -1,4 +1,4 @@
-"""A message that kills its consumer each time is put aside, whoever counts; those that were fetched with it are not."""
+"""A message that kills its consumer each time is dead-lettered, whoever counts; those that were fetched with it are not."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""A message that makes the broker hang up is found, counted and put aside; its neighbours arrive."""
+"""A message that makes the broker hang up is found, counted and dead-lettered; its neighbours arrive."""
 
 import asyncio
 import inspect

@@ -299,7 +299,7 @@ def test_a_source_tells_how_many_messages_are_not_worked_on_yet(place, topics, u
         if source.lag() == 0:
             break
         held.extend(source.poll(8, 0.1))
-        source.settle([(each, Ack()) for each in held])
+        source.acknowledge([(each, Ack()) for each in held])
         held.clear()
     assert source.lag() == 0
     place.publish(message(topics[0], "another"))

@@ -136,7 +136,7 @@ def test_a_postgres_that_is_set_up_right_is_left_alone(postgres_in_order):
         ),
         (
             [
-                """INSERT INTO dupeproof_outbox (lane, created_at, id, aggregatetype, type, payload)
+                """INSERT INTO dupeproof_outbox (shard, created_at, id, aggregatetype, type, payload)
                 VALUES (0, now() - interval '1 hour', 'm', 't', '', '')"""
             ],
             "outbox-backlog",
@@ -145,7 +145,7 @@ def test_a_postgres_that_is_set_up_right_is_left_alone(postgres_in_order):
         (
             [
                 """INSERT INTO dupeproof_outbox_dead
-                (lane, seq, created_at, id, aggregatetype, type, payload, attempts, error)
+                (shard, seq, created_at, id, aggregatetype, type, payload, attempts, error)
                 VALUES (0, 1, now(), 'm', 't', '', '', 5, 'E')"""
             ],
             "outbox-dead",

@@ -7,7 +7,7 @@ import pytest
 import uvloop
 
 from dupeproof import AsyncOnce
-from dupeproof.stores.runtime_async import PerHome
+from dupeproof.stores.runtime_async import PerLoop
 from support.stores import EVERY, on
 
 # redis-py cannot close a connection whose loop has ended, and says so when it is collected: each test does that itself.
@@ -99,7 +99,7 @@ def test_loops_that_come_and_go_in_other_threads_do_not_disturb_the_sweep_of_tho
             return True
 
     discarded = []
-    home = PerHome(lambda: "made", discarded.append)
+    home = PerLoop(lambda: "made", discarded.append)
     home._made = {Ended(): "left"}
 
     async def get():

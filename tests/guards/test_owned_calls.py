@@ -164,12 +164,12 @@ def test_a_child_forked_while_a_thread_is_in_the_store_can_use_it():
     store = MemoryStore()
     once = Once(store)
     names = store.names("default")
-    with store._lock, names._lock, store.shelf()._lock:  # as a thread would that the child does not have
+    with store._lock, names._lock, store.copies()._lock:  # as a thread would that the child does not have
         child = os.fork()
         if child == 0:
             signal.alarm(5)
             fresh = not once.seen("k", meta="m") and once.run("k", lambda: 7) == 7
-            store.shelf().clear([KEY])
+            store.copies().clear([KEY])
             os._exit(0 if fresh else 1)
     assert os.waitpid(child, 0)[1] == 0
 

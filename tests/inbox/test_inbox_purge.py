@@ -93,8 +93,8 @@ async def test_nobody_waits_for_a_purge_of_mariadb(place, monkeypatch):
         place.inbox(window="1ms").first_many(connection, ["a", "b"])
     purge_inbox, marked = tables.purge_inbox, []
 
-    def purged(joined, limit):
-        gone = purge_inbox(joined, limit)
+    def purged(adapted, limit):
+        gone = purge_inbox(adapted, limit)
         inbox = Inbox("billing", database=place.url)
         with inbox.transaction() as connection:  # while the purge is not committed
             connection.exec_driver_sql("SET innodb_lock_wait_timeout = 1")

@@ -8,7 +8,7 @@ import sqlalchemy
 
 from dupeproof import Outbox
 
-TABLES = [f"dupeproof_outbox{part}" for part in ("", "_lanes", "_failing", "_dead", "_sent")]
+TABLES = [f"dupeproof_outbox{part}" for part in ("", "_shards", "_failing", "_dead", "_sent")]
 
 
 class Box:

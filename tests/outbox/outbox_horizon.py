@@ -38,10 +38,10 @@ def produce(url: str, rate: float, added, stop) -> None:
     """At that rate; what could not be added in time is not made up for."""
     outbox = Outbox()
 
-    def add(lane: int) -> None:
+    def add(shard: int) -> None:
         connection, due, number = connect(url), time.monotonic(), 0
         while not stop.is_set():
-            outbox.add(connection, topic="t", payload={"n": number}, key=f"k{(number * 7 + lane) % KEYS}")
+            outbox.add(connection, topic="t", payload={"n": number}, key=f"k{(number * 7 + shard) % KEYS}")
             connection.commit()
             number += 1
             with added.get_lock():
@@ -50,7 +50,7 @@ def produce(url: str, rate: float, added, stop) -> None:
             time.sleep(max(0.0, due - time.monotonic()))
         connection.close()
 
-    threads = [threading.Thread(target=add, args=(lane,)) for lane in range(THREADS)]
+    threads = [threading.Thread(target=add, args=(shard,)) for shard in range(THREADS)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -45,7 +45,7 @@ def test_a_relay_survives_someone_who_empties_all_tables(box, relay):
     got = []
     with relay(box.url, publisher=got.append) as running:
         assert running.run_once() == 1
-        for table in ("dupeproof_outbox", "dupeproof_outbox_lanes", "dupeproof_outbox_failing"):
+        for table in ("dupeproof_outbox", "dupeproof_outbox_shards", "dupeproof_outbox_failing"):
             box.execute(f"DELETE FROM {table}")
         box.connection.commit()
         assert running.status().sent == 0

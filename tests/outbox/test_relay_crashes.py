@@ -42,7 +42,7 @@ def test_what_was_under_way_is_sent_again_and_counted(box, deliveries):
     deliveries.start(box.url)
     wait_for(lambda: box.waiting() == 0)
     assert deliveries.by_key() == {"k": [0, 1, 2, 3, 4] * 2}
-    [(taken_over,)] = box.all("SELECT sum(taken_over) FROM dupeproof_outbox_lanes")
+    [(taken_over,)] = box.all("SELECT sum(taken_over) FROM dupeproof_outbox_shards")
     assert taken_over == 1
 
 
@@ -95,7 +95,7 @@ def test_a_late_failure_does_not_touch_a_message_that_another_has_in_hand(box):
 
 
 def test_a_publisher_slower_than_the_lease_still_gets_it_done(box):
-    """What was confirmed is removed, whoever owns the lane by then; else it would be sent for ever."""
+    """What was confirmed is removed, whoever owns the shard by then; else it would be sent for ever."""
     box.add("a1", key="a")
     waiting = []
 

@@ -1,4 +1,4 @@
-"""What fails is tried again, later each time; what never works is put aside; only its own key waits."""
+"""What fails is tried again, later each time; what never works is dead-lettered; only its own key waits."""
 
 import itertools
 import time

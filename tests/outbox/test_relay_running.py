@@ -114,7 +114,7 @@ def test_stopped_it_goes_on_for_no_longer_than_drain(box):
     assert len(got) < 1000
     assert box.waiting() == 1000 - len(got), "what was not sent is there, what was sent is not"
     with Relay(box.url, publisher=lambda message: got.append(message.json())) as relay:
-        relay.run_once()  # at once: the lanes were given back
+        relay.run_once()  # at once: the shards were given back
     assert got == list(range(1000))
 
 

@@ -25,7 +25,7 @@ AT_WORK = f"{OTHERS} AND state = 'active'"
 WAITING = f"{OTHERS} AND wait_event_type = 'Lock'"
 HANDS_BACK = 1
 """Connections of a guard that tells the server, once it answers again, that nobody works on what it may have granted."""
-LANES = 3
+SHARDS = 3
 """Calls of a kind leave one after the other: those that claim, those that mark, those that count."""
 
 
@@ -130,10 +130,10 @@ def test_nor_behind_a_pooler_where_it_cannot_be_cancelled(
         with locked():
             callers = threading.Thread(target=calls.all_refused)
             callers.start()
-            wait_for(lambda: watching(WAITING) == LANES, what="all to wait for the lock")
+            wait_for(lambda: watching(WAITING) == SHARDS, what="all to wait for the lock")
             proxy.hold()  # nobody gets through any more, to cancel
             callers.join()
-            assert watching(WAITING) == LANES
+            assert watching(WAITING) == SHARDS
         proxy.let_go()
         wait_for(lambda: watching(AT_WORK) == 0, what="the last statement to end")
         assert_nothing_was_taken(calls, postgres_url)

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from dupeproof import AsyncOnce, Once
 from dupeproof.core import transitions
-from dupeproof.core.protocols import Shelving, ability
+from dupeproof.core.protocols import KeepsCopies, ability
 from dupeproof.core.records import ClaimRequest, Fail, Finish, Mark, Release, Reservation, Terms
 from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.keys import key_digest
 from dupeproof.stores import copies, open_store
 from dupeproof.stores import tiered_async as tiered_module
 from dupeproof.stores.memory import AsyncMemoryStore, MemoryStore
-from dupeproof.stores.memory.shelf import MemoryShelf
+from dupeproof.stores.memory.copies import MemoryCopies
 from dupeproof.stores.sqlite import SQLiteStore
 from dupeproof.stores.tiered import TieredStore
 from dupeproof.stores.tiered_async import AsyncTieredStore
@@ -47,7 +47,7 @@ class World:
     def __init__(self):
         self.clock = Clock()
         self.memory = MemoryStore(clock=self.clock)
-        self.shelf = MemoryShelf(self.clock)
+        self.copies = MemoryCopies(self.clock)
         self.down = False
         self.callers = []
         self.tokens = 0
@@ -84,8 +84,8 @@ class World:
         return self.tokens.to_bytes(8, "big")
 
     def check(self):
-        """Whatever could be read from the shelf is what the durable tier would say at this very moment."""
-        for key, place in self.shelf._places.items():
+        """Whatever could be read from the copies is what the durable tier would say at this very moment."""
+        for key, place in self.copies._places.items():
             if place.kept is None or place.until <= self.clock.now:
                 continue
             digest, kind = key[:-1], key[-1:]
@@ -118,7 +118,7 @@ class FastTier:
     def __init__(self, world):
         self._world = world
 
-    def shelf(self):
+    def copies(self):
         return self
 
     async def close(self):
@@ -129,7 +129,7 @@ class FastTier:
             await turn()
             if self._world.down:
                 raise StoreUnavailable("down")
-            answer = getattr(self._world.shelf, name)(items, *more)
+            answer = getattr(self._world.copies, name)(items, *more)
             if name == "reserve":
                 self._world.answered_fast += sum(kept is not None for kept in answer)
             await turn()
@@ -172,7 +172,7 @@ def perform(world, action):
             world.clock.now += milliseconds
         case ["flush"]:
             if not world.forgetting:  # would take the bar away in between: the one limit there is
-                world.shelf = MemoryShelf(world.clock)
+                world.copies = MemoryCopies(world.clock)
         case ["outage"]:
             world.down = not world.down
         case ["claim", key, fingerprint, its_terms, steps]:
@@ -281,7 +281,7 @@ def test_what_redis_has_forgotten_is_learnt_again(redis_url, durable):
 def test_marks_made_in_redis_before_the_work_do_not_count(redis_url, durable):
     """The trap: marked in the fast tier, then died before the durable one heard of it."""
     once = Once(TieredStore(open_store(redis_url), durable))
-    fast = ability(open_store(redis_url), Shelving).shelf()
+    fast = ability(open_store(redis_url), KeepsCopies).copies()
     digest = key_digest("default")("m")
     fast.reserve(
         [Reservation(digest + b"s", b"deadhand", 60_000), Reservation(digest + b"r", b"deadhand", 60_000)]
@@ -372,12 +372,12 @@ def test_tiers_that_make_no_sense_are_refused(url, why):
 
 
 def test_a_second_attempt_is_not_copied_as_a_first(durable):
-    class Stuck(MemoryShelf):
+    class Stuck(MemoryCopies):
         def vacate(self, places):
             raise StoreUnavailable("not now")
 
     fast = MemoryStore()
-    fast._shelf = Stuck(fast._clock)
+    fast._copies = Stuck(fast._clock)
     once = Once(TieredStore(fast, durable))
     with pytest.raises(ZeroDivisionError):
         once.run("k", lambda: 1 / 0)

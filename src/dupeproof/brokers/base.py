@@ -38,22 +38,22 @@ class Message(Struct, frozen=True, kw_only=True):
     """The message as the driver gave it, with all that is not said here."""
 
     def json(self) -> Any:
-        """The body read as JSON. A handler that lets this fail has the message put aside at once."""
+        """The body read as JSON. A handler that lets this fail has the message dead-lettered at once."""
         return msgspec.json.decode(self.body)
 
 
 class Delivery(Struct, eq=False):
-    """A message in our hands, until it is settled."""
+    """A message in our hands, until it is decided."""
 
     message: Message
     receipt: Any
     """What its broker wants to see again."""
-    lane: str | None = None
-    """What has the same lane is worked on one after the other."""
+    partition_key: str | None = None
+    """What has the same partition key is worked on one after the other."""
     fault: KeyInvalid | None = None
     """Why the id that it has cannot be one."""
-    buried: bool = False
-    """It is put aside; only the database has yet to know that we are past it."""
+    dead_lettered: bool = False
+    """It is dead-lettered; only the database has yet to know that we are past it."""
     begun: bool = False
     """That it is worked on is written down."""
     source: Any = None
@@ -96,7 +96,7 @@ class Lost(Struct, frozen=True):
 
 
 Verdict = Ack | Retry | Dead | Lost
-Settled = tuple[Delivery, Verdict]
+Decided = tuple[Delivery, Verdict]
 RELEASE = Retry(0.0, counted=False)
 """Not begun: somebody else may have it at once."""
 
@@ -105,9 +105,9 @@ class Features(Struct, frozen=True, kw_only=True):
     """What a broker can do; the runner does the rest."""
 
     delays: bool
-    """It brings a message again after a delay, and others go on. Where not, the message stays with us and its lane waits."""
+    """It brings a message again after a delay, and others go on. Where not, the message stays with us and its worker queue waits."""
     counts: bool
-    """It counts deliveries, also those that ended in a crash, so a message that kills its consumers is put aside."""
+    """It counts deliveries, also those that ended in a crash, so a message that kills its consumers is dead-lettered."""
     survives: bool = True
     """It keeps messages over a restart."""
     keep_alive: float | None = None
@@ -117,14 +117,14 @@ class Features(Struct, frozen=True, kw_only=True):
 
 
 REASON, ATTEMPTS, ORIGIN = "dupeproof-reason", "dupeproof-attempts", "dupeproof-queue"
-"""Headers of a message that was put aside."""
+"""Headers of a message that was dead-lettered."""
 UNUSABLE_ID = "dupeproof-unusable-id"
 """The same, for an id that cannot be one: under its own name it would keep the dead letter from being read."""
 _LONGEST_REASON = 1_000
 
 
 def dead_name(queue: str) -> str:
-    """Where a queue's messages are put aside."""
+    """Where a queue's messages are dead-lettered."""
     return f"{queue}.dead"
 
 

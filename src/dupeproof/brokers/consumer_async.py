@@ -1,8 +1,8 @@
 """AsyncConsumer: takes messages from a broker, has them worked on, and tells the broker only after the commit.
 
-One task owns the connection to the broker, and does nothing that takes long: it fetches, starts workers, settles what
+One task owns the connection to the broker, and does nothing that takes long: it fetches, starts workers, acknowledges what
 they are through with, and gives signs of life. So however long a handler takes, the broker hears from us; and whatever a
-worker does, it cannot settle a message twice, because it cannot settle one at all.
+worker does, it cannot acknowledge a message twice, because it cannot acknowledge one at all.
 """
 
 import time
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from dupeproof import defaults
-from dupeproof.brokers.base import RELEASE, Ack, Dead, Delivery, Handler, Retry, Settled
+from dupeproof.brokers.base import RELEASE, Ack, Dead, Decided, Delivery, Handler, Retry
 from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
-from dupeproof.brokers.lanes import Lanes
 from dupeproof.brokers.options import ConsumeOptions, make_plan
 from dupeproof.brokers.outcomes import Finished, Health, Tally
 from dupeproof.brokers.processor_async import AsyncProcessor
 from dupeproof.brokers.protocols_async import AsyncSource
 from dupeproof.brokers.runtime_async import Workers, on_signals
+from dupeproof.brokers.worker_queues import WorkerQueues
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Event, Kind, logger, publish
 from dupeproof.errors import ConfigError
@@ -35,7 +35,7 @@ BETWEEN_REPORTS = 10.0
 _LAST_WORDS = 6.0
 """Seconds after `drain` for handlers that are given up, and to hand back what was not begun."""
 TROUBLES = (BrokerUnavailable, NotPublished, ConfigError)
-"""While it runs: the connection is lost, a message cannot be put aside, a queue is gone. All may be mended by someone."""
+"""While it runs: the connection is lost, a message cannot be dead-lettered, a queue is gone. All may be mended by someone."""
 
 
 class AsyncConsumer:
@@ -55,7 +55,7 @@ class AsyncConsumer:
         self._source = source
         self._group = group
         self._processor = AsyncProcessor(source, handler, self._plan, inbox, once)
-        self._lanes = Lanes(self._plan.concurrency, self._plan.batch)
+        self._worker_queues = WorkerQueues(self._plan.concurrency, self._plan.batch)
         self._workers: Workers | None = None
         self._stop_by: float | None = None
         self._kept_at = 0.0
@@ -70,7 +70,9 @@ class AsyncConsumer:
     async def run(self) -> None:
         """Consume until told to stop. A broker that is down is tried again; a queue that is not there is an error."""
         await self._processor.check()
-        self._lanes = Lanes(self._plan.concurrency, self._plan.batch)  # nothing is left of an earlier run
+        self._worker_queues = WorkerQueues(
+            self._plan.concurrency, self._plan.batch
+        )  # nothing is left of an earlier run
         workers = self._workers = Workers(self._plan.concurrency, self._processor.process)
         with on_signals(self.stop):
             try:
@@ -117,7 +119,7 @@ class AsyncConsumer:
                 # What is finished meanwhile was delivered on a connection that is over.
                 self._sort(await workers.finished(left))
             try:
-                await self._source.open(self._lanes.capacity)
+                await self._source.open(self._worker_queues.capacity)
             except (BrokerUnavailable, ConfigError) as exc:
                 if isinstance(exc, ConfigError) and not self.tally.reconnects:
                     raise
@@ -139,7 +141,7 @@ class AsyncConsumer:
         trouble = self._trouble
         if not trouble and silent > milliseconds(within, name="within") / 1_000:
             trouble = f"it has not looked at the broker for {silent:.0f} s"
-        running = len(self._lanes.held())
+        running = len(self._worker_queues.held())
         return Health(ok=not trouble, trouble=trouble, in_hand=running, lag=self._lag)
 
     async def _report(self) -> None:
@@ -161,68 +163,68 @@ class AsyncConsumer:
         """Whether there is no more time for the broker: a little before `drain` is over, unless handlers are at work."""
         if self._stop_by is None:
             return False
-        rest = _LAST_WORDS if self._lanes.running else -min(0.5, self._plan.drain / 10)
+        rest = _LAST_WORDS if self._worker_queues.running else -min(0.5, self._plan.drain / 10)
         return time.monotonic() > self._stop_by + rest
 
     def _is_over(self) -> bool:
         if self._stop_by is None:
             return False
-        return not self._lanes.running or time.monotonic() > self._stop_by
+        return not self._worker_queues.running or time.monotonic() > self._stop_by
 
     async def _turn(self, workers: Workers) -> None:
         """One look at the broker, one at the workers."""
-        now, source, lanes = time.monotonic(), self._source, self._lanes
+        now, source, worker_queues = time.monotonic(), self._source, self._worker_queues
         if self._stop_by is not None:
-            await self._settle([(each, RELEASE) for each in lanes.clear()])
-        room = 0 if self._stop_by is not None else lanes.room
-        due = lanes.next_due()
-        busy = lanes.running or self._stop_by is not None
+            await self._acknowledge([(each, RELEASE) for each in worker_queues.clear()])
+        room = 0 if self._stop_by is not None else worker_queues.room
+        due = worker_queues.next_due()
+        busy = worker_queues.running or self._stop_by is not None
         rest = IDLE if due is None else min(IDLE, max(0.0, due - now))
         fetched = await source.poll(room, 0.0 if busy else rest)
         self.tally.redelivered += sum(each.message.redelivered for each in fetched)
-        lanes.add(fetched)
-        for number, chunk in lanes.start(time.monotonic(), source.holds):
+        worker_queues.add(fetched)
+        for number, chunk in worker_queues.start(time.monotonic(), source.holds):
             workers.start(number, chunk)
-        if lanes.running:
-            await self._settle(self._sort(await workers.finished(0.0 if fetched else TICK)))
+        if worker_queues.running:
+            await self._acknowledge(self._sort(await workers.finished(0.0 if fetched else TICK)))
         await self._keep()
 
-    def _sort(self, finished: Sequence[Finished]) -> list[Settled]:
-        """Verdicts to be told to the broker; what has none goes back to its lane."""
-        settled: list[Settled] = []
+    def _sort(self, finished: Sequence[Finished]) -> list[Decided]:
+        """Verdicts to be told to the broker; what has none goes back to its worker queue."""
+        decided: list[Decided] = []
         for each in finished:
             if isinstance(each.outcome, BaseException):
                 raise each.outcome
             verdicts = each.outcome.verdicts
-            settled += zip(each.chunk, verdicts, strict=False)
+            decided += zip(each.chunk, verdicts, strict=False)
             left = [*each.chunk[len(verdicts) :]]
             if self._source.features.position and verdicts and isinstance(verdicts[-1], Dead):
                 left.insert(0, each.chunk[len(verdicts) - 1])
-            # Only what is tried again later holds up its lane; the rest after a dead letter goes on at once.
+            # Only what is tried again later holds up its worker queue; the rest after a dead letter goes on at once.
             wait = each.outcome.wait
-            self._lanes.finish(each.lane, left, time.monotonic() + wait if wait else 0.0)
-        return settled
+            self._worker_queues.finish(each.worker_queue, left, time.monotonic() + wait if wait else 0.0)
+        return decided
 
-    async def _settle(self, settled: Sequence[Settled]) -> None:
-        held = [pair for pair in settled if self._source.holds(pair[0])]
+    async def _acknowledge(self, decided: Sequence[Decided]) -> None:
+        held = [pair for pair in decided if self._source.holds(pair[0])]
         for part in self._parts(held):
-            await self._source.settle(part)
+            await self._source.acknowledge(part)
             self._failures = 0
             for delivery, verdict in part:
                 self._count(delivery, verdict)
 
-    def _parts(self, settled: list[Settled]) -> list[list[Settled]]:
-        """Where each message is settled for itself, what cannot be put aside comes last, and holds up nothing else."""
+    def _parts(self, decided: list[Decided]) -> list[list[Decided]]:
+        """Where each message is decided for itself, what cannot be dead-lettered comes last, and holds up nothing else."""
         if not self._source.features.delays:
-            return [settled] if settled else []
-        dead = [pair for pair in settled if isinstance(pair[1], Dead)]
-        others = [pair for pair in settled if not isinstance(pair[1], Dead)]
+            return [decided] if decided else []
+        dead = [pair for pair in decided if isinstance(pair[1], Dead)]
+        others = [pair for pair in decided if not isinstance(pair[1], Dead)]
         return [*([others] if others else []), *([pair] for pair in dead)]
 
     async def _hand_back(self) -> None:
-        """What waits in a lane at the end, so that no attempt is counted. Of a connection that is lost nothing is held."""
+        """What waits in a worker queue at the end, so that no attempt is counted. Of a connection that is lost nothing is held."""
         try:
-            await self._settle([(each, RELEASE) for each in self._lanes.clear()])
+            await self._acknowledge([(each, RELEASE) for each in self._worker_queues.clear()])
         except TROUBLES as exc:
             logger.warning("Could not hand messages back to %s, they come again: %s", self._source.name, exc)
 
@@ -232,14 +234,14 @@ class AsyncConsumer:
         if every is None or now - self._kept_at < every:
             return
         self._kept_at = now
-        held = [each for each in self._lanes.held() if self._source.holds(each)]
+        held = [each for each in self._worker_queues.held() if self._source.holds(each)]
         if held:
             await self._source.keep(held)
 
     def _count(self, delivery: Delivery, verdict: Any) -> None:
         tally, kinds = self.tally, [Kind.FRESH]
         match verdict:
-            case Ack(duplicate=True) if delivery.buried:
+            case Ack(duplicate=True) if delivery.dead_lettered:
                 return
             case Ack(duplicate=True):
                 tally.duplicates += 1
@@ -252,10 +254,10 @@ class AsyncConsumer:
                 tally.retried += 1
                 kinds = [Kind.FAILED]
             case Dead(reason):
-                delivery.buried = True
+                delivery.dead_lettered = True
                 tally.dead += 1
                 kinds = [Kind.DEAD]
-                logger.warning("A message from %s is put aside: %s", self._source.name, reason)
+                logger.warning("A message from %s is dead-lettered: %s", self._source.name, reason)
             case _:
                 return
         for kind in kinds if self._plan.listeners else ():

@@ -19,7 +19,7 @@ _IN_HEADERS = {
 
 
 def delivery(
-    find: Callable[[], str | None], receipt: Any, *, lane: str | None = None, **fields: Any
+    find: Callable[[], str | None], receipt: Any, *, partition_key: str | None = None, **fields: Any
 ) -> Delivery:
     """A delivery, with the id that `find` finds, or with why it is none."""
     try:
@@ -27,7 +27,7 @@ def delivery(
     except KeyInvalid as exc:
         ident, fault = None, exc
     message = Message(id=ident, **{**_in_headers(fields["headers"]), **fields})
-    return Delivery(message, receipt, message.key if lane is None else lane, fault)
+    return Delivery(message, receipt, message.key if partition_key is None else partition_key, fault)
 
 
 def _in_headers(headers: Mapping[str, str]) -> dict[str, str]:

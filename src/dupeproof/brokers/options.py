@@ -27,7 +27,7 @@ class ConsumeOptions(TypedDict, total=False):
     """With an inbox: how many messages share a transaction at most; nobody waits for a batch to fill."""
     middleware: Iterable[Middleware]
     missing_id: MissingId
-    """For a message without an id: put it aside, use the id of its content, or let it through unguarded."""
+    """For a message without an id: dead-letter it, use the id of its content, or let it through unguarded."""
     id_of: IdOf
     """Reads the id from the message, where it is not where the broker has it."""
     max_attempts: int | None

@@ -14,7 +14,7 @@ class Failed(Struct, frozen=True):
 
 
 class Outcome(Struct):
-    """Verdicts for the first of a chunk; what has none waits in its lane for so many seconds."""
+    """Verdicts for the first of a chunk; what has none waits in its worker queue for so many seconds."""
 
     verdicts: list[Verdict]
     wait: float = 0.0
@@ -23,7 +23,7 @@ class Outcome(Struct):
 class Finished(Struct):
     """A chunk that a worker is through with."""
 
-    lane: int
+    worker_queue: int
     chunk: Sequence[Delivery]
     outcome: Outcome | BaseException
 
@@ -35,7 +35,7 @@ class Health(Struct, frozen=True):
     trouble: str
     """Why not, in words; no passwords."""
     in_hand: int
-    """Messages that were delivered and are not settled."""
+    """Messages that were delivered and are not decided."""
     lag: int | None
     """Messages that waited at the broker when it was last asked, every ten seconds; None where it does not tell."""
 

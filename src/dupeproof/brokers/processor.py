@@ -68,7 +68,7 @@ class Processor:
     def process(self, chunk: Sequence[Delivery]) -> Outcome:
         verdicts: list[Verdict | None] = [self._refused(each) for each in chunk]
         good = [each for each, verdict in zip(chunk, verdicts, strict=True) if verdict is None]
-        alone = self._work.counts and any(each.came_before and not each.buried for each in chunk)
+        alone = self._work.counts and any(each.came_before and not each.dead_lettered for each in chunk)
         outcome = Outcome([])
         if self._work.together and not alone and len(good) == len(chunk) > 1:
             try:
@@ -115,7 +115,7 @@ class Processor:
     def _begun(self, each: Delivery) -> Verdict | None:
         """Count an attempt at what may have ended a consumer. The first one, beside others, did not count."""
         limit = self._plan.max_attempts
-        if limit is None or each.begun or each.buried or not each.came_before:
+        if limit is None or each.begun or each.dead_lettered or not each.came_before:
             return None
         begun = self._work.begin(each)
         each.begun = True
@@ -138,7 +138,7 @@ class Processor:
 
     def _refused(self, each: Delivery) -> Verdict | None:
         """What is not even tried."""
-        if each.buried:
+        if each.dead_lettered:
             return None
         fault = identify(each, self._plan)
         if fault is not None:
@@ -172,7 +172,7 @@ class Processor:
         return Retry(plan.delay(message.attempt))
 
     def _later(self, exc: BaseException, verdicts: list[Verdict]) -> Outcome:
-        """The rest stays in its lane; nobody is blamed."""
+        """The rest stays in its worker queue; nobody is blamed."""
         logger.warning(
             "The database cannot take messages from %s, trying again: %s", self._source.name, described(exc)
         )

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from dupeproof.brokers.base import Delivery, Features, Settled
+from dupeproof.brokers.base import Decided, Delivery, Features
 
 
 class Source(Protocol):
@@ -29,8 +29,8 @@ class Source(Protocol):
         """What has come, at most so many, waiting at most so long for the first. Also keeps the connection alive."""
         ...
 
-    def settle(self, settled: Sequence[Settled]) -> None:
-        """Tell the broker. Each delivery is settled once, and only while it is held."""
+    def acknowledge(self, decided: Sequence[Decided]) -> None:
+        """Tell the broker. Each delivery is decided once, and only while it is held."""
         ...
 
     def keep(self, deliveries: Sequence[Delivery]) -> None:
@@ -50,5 +50,5 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Disconnect. What is not settled will be delivered again. Closing twice is fine."""
+        """Disconnect. What is not decided will be delivered again. Closing twice is fine."""
         ...

@@ -18,7 +18,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Workers:
-    """A thread for each lane, started with its first chunk. Daemons: one that never ends must not keep the process."""
+    """A thread for each worker queue, started with its first chunk. Daemons: one that never ends must not keep the process."""
 
     def __init__(self, count: int, work: Callable[[Sequence[Delivery]], Outcome]) -> None:
         self._work = work
@@ -28,21 +28,23 @@ class Workers:
         self._finished: queue.SimpleQueue[Finished | None] = queue.SimpleQueue()
         self._threads: dict[int, threading.Thread] = {}
 
-    def start(self, lane: int, chunk: Sequence[Delivery]) -> None:
-        if lane not in self._threads:
-            thread = threading.Thread(target=self._run, args=(lane,), name=f"dupeproof-{lane}", daemon=True)
-            self._threads[lane] = thread
+    def start(self, worker_queue: int, chunk: Sequence[Delivery]) -> None:
+        if worker_queue not in self._threads:
+            thread = threading.Thread(
+                target=self._run, args=(worker_queue,), name=f"dupeproof-{worker_queue}", daemon=True
+            )
+            self._threads[worker_queue] = thread
             thread.start()
-        self._chunks[lane].put(chunk)
+        self._chunks[worker_queue].put(chunk)
 
-    def _run(self, lane: int) -> None:
-        while (chunk := self._chunks[lane].get()) is not None:
+    def _run(self, worker_queue: int) -> None:
+        while (chunk := self._chunks[worker_queue].get()) is not None:
             outcome: Outcome | BaseException
             try:
                 outcome = self._work(chunk)
             except BaseException as exc:  # noqa: BLE001 - raised again where it is taken
                 outcome = exc
-            self._finished.put(Finished(lane, chunk, outcome))
+            self._finished.put(Finished(worker_queue, chunk, outcome))
 
     def finished(self, seconds: float) -> list[Finished]:
         """What was finished since, waiting at most so long for the first, or for `wake`."""
@@ -61,8 +63,8 @@ class Workers:
 
     def close(self) -> None:
         """Threads that have nothing to do end; one that is still at work is left behind."""
-        for lane in self._threads:
-            self._chunks[lane].put(None)
+        for worker_queue in self._threads:
+            self._chunks[worker_queue].put(None)
         deadline = time.monotonic() + 0.1
         for thread in self._threads.values():
             thread.join(max(0.0, deadline - time.monotonic()))

@@ -23,12 +23,12 @@ class Workers:
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, lane: int, chunk: Sequence[Delivery]) -> None:
-        task = asyncio.create_task(self._run(lane, chunk))
+    def start(self, worker_queue: int, chunk: Sequence[Delivery]) -> None:
+        task = asyncio.create_task(self._run(worker_queue, chunk))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, lane: int, chunk: Sequence[Delivery]) -> None:
+    async def _run(self, worker_queue: int, chunk: Sequence[Delivery]) -> None:
         outcome: Outcome | BaseException
         try:
             outcome = await self._work(chunk)
@@ -36,7 +36,7 @@ class Workers:
             raise
         except BaseException as exc:  # noqa: BLE001 - raised again where it is taken
             outcome = exc
-        self._finished.append(Finished(lane, chunk, outcome))
+        self._finished.append(Finished(worker_queue, chunk, outcome))
         self._news.set()
 
     async def finished(self, seconds: float) -> list[Finished]:

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dupeproof.brokers.base import Delivery, Features, Settled
+from dupeproof.brokers.base import Decided, Delivery, Features
 from dupeproof.brokers.protocols import Source
 
 _SLICE = 0.02
@@ -41,11 +41,11 @@ class Several:
         self._sources.append(self._sources.pop(0))
         return found
 
-    def settle(self, settled: Sequence[Settled]) -> None:
+    def acknowledge(self, decided: Sequence[Decided]) -> None:
         for source in self._sources:
-            own = [pair for pair in settled if pair[0].source is source]
+            own = [pair for pair in decided if pair[0].source is source]
             if own:
-                source.settle(own)
+                source.acknowledge(own)
 
     def keep(self, deliveries: Sequence[Delivery]) -> None:
         for source in self._sources:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dupeproof.brokers.base import Delivery, Features, Settled
+from dupeproof.brokers.base import Decided, Delivery, Features
 from dupeproof.brokers.protocols_async import AsyncSource
 
 _SLICE = 0.02
@@ -40,11 +40,11 @@ class AsyncSeveral:
         self._sources.append(self._sources.pop(0))
         return found
 
-    async def settle(self, settled: Sequence[Settled]) -> None:
+    async def acknowledge(self, decided: Sequence[Decided]) -> None:
         for source in self._sources:
-            own = [pair for pair in settled if pair[0].source is source]
+            own = [pair for pair in decided if pair[0].source is source]
             if own:
-                await source.settle(own)
+                await source.acknowledge(own)
 
     async def keep(self, deliveries: Sequence[Delivery]) -> None:
         for source in self._sources:

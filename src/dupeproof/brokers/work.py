@@ -20,7 +20,7 @@ from dupeproof.core.events import logger
 from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.guards import Once
 from dupeproof.inbox import Arrival, Inbox
-from dupeproof.sql import Translated, join
+from dupeproof.sql import Translated, adapt
 from dupeproof.sql.database_option import NOT_YOURS
 
 _ENDED = (
@@ -181,15 +181,15 @@ class InTransaction:
 
     def _all(self, connection: Any, chunk: Sequence[Delivery], arrivals: Sequence[Arrival]) -> Results:
         """A handler that has found a way to commit has committed the marks of those after it as well: never again, then."""
-        joined = join(connection)
-        was_open = joined.is_open
-        careful = self._careful_for > 0 and len(chunk) > 1 and joined.undoes
+        adapted = adapt(connection)
+        was_open = adapted.is_open
+        careful = self._careful_for > 0 and len(chunk) > 1 and adapted.undoes
         part = max(_PART, -(-len(chunk) // _MOST_SAVEPOINTS))
         results: Results = []
         start = 0
         for place, (each, arrival) in enumerate(zip(chunk, arrivals, strict=True)):
             if careful and place % part == 0:
-                joined.set_savepoint()
+                adapted.set_savepoint()
                 start = place
             failure: Failed | None = None
             try:
@@ -198,7 +198,7 @@ class InTransaction:
                 failure = _failure(exc)
                 if len(chunk) == 1 or is_ending(exc) or not_now(failure.error):
                     raise
-            if was_open and place + 1 < len(chunk) and not joined.is_open:
+            if was_open and place + 1 < len(chunk) and not adapted.is_open:
                 self.together = False
                 logger.error(_ENDED, self._source.name, len(chunk) - place - 1)
                 raise ConfigError(NOT_YOURS)
@@ -207,7 +207,7 @@ class InTransaction:
             left = range(place, place + 1 if self._source.features.delays else len(chunk))
             if not careful or any(arrivals[n] is Arrival.LATE for n in left):
                 raise FailedInside(place, failure.error)
-            joined.undo_to_savepoint()
+            adapted.undo_to_savepoint()
             for n in range(start, place):
                 if not isinstance(results[n], Failed):
                     results[n] = self._one(connection, chunk[n], arrivals[n])
@@ -215,16 +215,20 @@ class InTransaction:
             results.append(failure)
             if not self._source.features.delays:
                 return results
-            joined.set_savepoint()
+            adapted.set_savepoint()
             start = place + 1
         return results
 
     def _arrivals(self, connection: Any, chunk: Sequence[Delivery]) -> list[Arrival]:
-        """Of what has no id every one is the first; what was put aside is not worked on again."""
-        known = [each.message.id for each in chunk if each.message.id is not None and not each.buried]
+        """Of what has no id every one is the first; what was dead-lettered is not worked on again."""
+        known = [each.message.id for each in chunk if each.message.id is not None and not each.dead_lettered]
         answers = iter(self._inbox.arrivals(connection, known))
         return [
-            Arrival.AGAIN if each.buried else Arrival.FIRST if each.message.id is None else next(answers)
+            Arrival.AGAIN
+            if each.dead_lettered
+            else Arrival.FIRST
+            if each.message.id is None
+            else next(answers)
             for each in chunk
         ]
 
@@ -323,7 +327,7 @@ class UnderClaim:
             self._handler(message)
             return Ack()
         with self._once.claim(message.id, fingerprint=message.body) as claim:
-            # Only after a crash: one that failed as often, was put aside and is sent again, has another try.
+            # Only after a crash: one that failed as often, was dead-lettered and is sent again, has another try.
             if claim.took_over and self._limit is not None and claim.attempt > self._limit:
                 raise Reject(DIED.format(claim.attempt - 1))
             if claim.won:

@@ -124,7 +124,7 @@ class Waitable(Protocol):
         ...
 
 
-class Shelf(Protocol):
+class Copies(Protocol):
     """Keeps copies of what another store has committed, so that they can be had faster.
 
     A place is reserved before the other store is asked, and its time runs from there: the copy is never good for longer
@@ -153,10 +153,10 @@ class Shelf(Protocol):
 
 
 @runtime_checkable
-class Shelving(Protocol):
-    """Ability: has a shelf, and so can be the fast tier in front of another store."""
+class KeepsCopies(Protocol):
+    """Ability: has a copies, and so can be the fast tier in front of another store."""
 
-    def shelf(self) -> Shelf: ...
+    def copies(self) -> Copies: ...
 
 
 @runtime_checkable

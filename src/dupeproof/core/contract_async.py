@@ -123,7 +123,7 @@ class AsyncWaitable(Protocol):
         ...
 
 
-class AsyncShelf(Protocol):
+class AsyncCopies(Protocol):
     """Keeps copies of what another store has committed, so that they can be had faster.
 
     A place is reserved before the other store is asked, and its time runs from there: the copy is never good for longer
@@ -152,10 +152,10 @@ class AsyncShelf(Protocol):
 
 
 @runtime_checkable
-class AsyncShelving(Protocol):
-    """Ability: has a shelf, and so can be the fast tier in front of another store."""
+class AsyncKeepsCopies(Protocol):
+    """Ability: has a copies, and so can be the fast tier in front of another store."""
 
-    def shelf(self) -> AsyncShelf: ...
+    def copies(self) -> AsyncCopies: ...
 
 
 @runtime_checkable

@@ -79,7 +79,7 @@ def store_observers(listeners: Sequence[Listener]) -> list[Listener]:
     return [each for each in listeners if getattr(each, "wants_store_calls", False)]
 
 
-class Teller:
+class Emitter:
     """Tells of one kind of event, where it happens often: listeners that only count need no event for that.
 
         for count in tell.counts:
@@ -107,16 +107,16 @@ class Teller:
         publish(self.listeners, event)
 
 
-class Tellers(dict[Kind, Teller]):
+class Emitters(dict[Kind, Emitter]):
     """Of one function of a guard: one for each kind, made when it is first needed."""
 
     def __init__(self, listeners: Sequence[Listener], namespace: str, name: str = "") -> None:
         super().__init__()
         self._of = listeners, namespace, name
 
-    def __missing__(self, kind: Kind) -> Teller:
+    def __missing__(self, kind: Kind) -> Emitter:
         listeners, namespace, name = self._of
-        tell = self[kind] = Teller(listeners, kind, namespace, name)
+        tell = self[kind] = Emitter(listeners, kind, namespace, name)
         return tell
 
 

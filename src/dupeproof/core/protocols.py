@@ -4,45 +4,45 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from dupeproof.core.contract import (
+    Copies,
     Inspectable,
+    KeepsCopies,
     Purgeable,
     SeenSet,
     Sequenced,
-    Shelf,
-    Shelving,
     Store,
     Waitable,
 )
 from dupeproof.core.contract_async import (
+    AsyncCopies,
     AsyncInspectable,
+    AsyncKeepsCopies,
     AsyncPurgeable,
     AsyncSeenSet,
     AsyncSequenced,
-    AsyncShelf,
-    AsyncShelving,
     AsyncStore,
     AsyncWaitable,
 )
 from dupeproof.core.records import ClaimRequest, FoundMark, Terms
 
 __all__ = [
+    "AsyncCopies",
     "AsyncInspectable",
+    "AsyncKeepsCopies",
     "AsyncPurgeable",
     "AsyncSeenSet",
     "AsyncSequenced",
-    "AsyncShelf",
-    "AsyncShelving",
     "AsyncStore",
     "AsyncWaitable",
+    "Copies",
     "Inspectable",
+    "KeepsCopies",
     "KeepsNames",
     "NamedMarks",
     "Purgeable",
     "RunsHere",
     "SeenSet",
     "Sequenced",
-    "Shelf",
-    "Shelving",
     "Store",
     "Waitable",
     "ability",

@@ -6,7 +6,7 @@ from typing import Any
 
 from dupeproof.core.sequences import Number, Verdict
 from dupeproof.errors import ConfigError
-from dupeproof.sql import Joined, Translated, join
+from dupeproof.sql import CallerConnection, Translated, adapt
 from dupeproof.sql.faults import table_missing
 from dupeproof.sql.statements import split
 from dupeproof.stores.postgres import sequences as postgres
@@ -16,7 +16,7 @@ from dupeproof.stores.sqlite.connection import SEQUENCES
 
 _TRANSLATED = Translated(table_missing("dupeproof_sequences", "guard"))
 Verdicts = list[Verdict]
-_ADVANCE: dict[str, Callable[[Joined, Sequence[Number]], Verdicts]] = {
+_ADVANCE: dict[str, Callable[[CallerConnection, Sequence[Number]], Verdicts]] = {
     "postgresql": postgres.advance,
     "sqlite": sqlite.advance,
 }
@@ -24,23 +24,23 @@ _ADVANCE: dict[str, Callable[[Joined, Sequence[Number]], Verdicts]] = {
 
 def advance_on(connection: Any, numbers: Sequence[Number]) -> list[Verdict]:
     with _TRANSLATED:
-        joined = _joined(connection)
-        joined.check_transaction()
-        return _ADVANCE[joined.dialect](joined, numbers)
+        adapted = _joined(connection)
+        adapted.check_transaction()
+        return _ADVANCE[adapted.dialect](adapted, numbers)
 
 
 def create_schema_on(connection: Any) -> None:
     with _TRANSLATED:
-        joined = _joined(connection)
-        if joined.dialect == "postgresql":
-            migrate(joined)
+        adapted = _joined(connection)
+        if adapted.dialect == "postgresql":
+            migrate(adapted)
             return
         for statement in split(SEQUENCES):
-            joined.execute(statement)
+            adapted.execute(statement)
 
 
-def _joined(connection: Any) -> Joined:
-    joined = join(connection)
-    if joined.dialect not in _ADVANCE:
+def _joined(connection: Any) -> CallerConnection:
+    adapted = adapt(connection)
+    if adapted.dialect not in _ADVANCE:
         raise ConfigError("numbers are kept in PostgreSQL or SQLite, not in MariaDB or MySQL")
-    return joined
+    return adapted

@@ -5,7 +5,7 @@ from typing import Any
 
 from dupeproof.core.sequences import Number, Verdict
 from dupeproof.errors import ConfigError
-from dupeproof.sql import AsyncJoined, Translated, join_async
+from dupeproof.sql import AsyncCallerConnection, Translated, adapt_async
 from dupeproof.sql.faults import table_missing
 from dupeproof.sql.statements import split
 from dupeproof.stores.postgres import sequences_async as postgres
@@ -15,7 +15,7 @@ from dupeproof.stores.sqlite.connection import SEQUENCES
 
 _TRANSLATED = Translated(table_missing("dupeproof_sequences", "guard"))
 Verdicts = list[Verdict]
-_ADVANCE: dict[str, Callable[[AsyncJoined, Sequence[Number]], Awaitable[Verdicts]]] = {
+_ADVANCE: dict[str, Callable[[AsyncCallerConnection, Sequence[Number]], Awaitable[Verdicts]]] = {
     "postgresql": postgres.advance,
     "sqlite": sqlite.advance,
 }
@@ -23,23 +23,23 @@ _ADVANCE: dict[str, Callable[[AsyncJoined, Sequence[Number]], Awaitable[Verdicts
 
 async def advance_on(connection: Any, numbers: Sequence[Number]) -> list[Verdict]:
     with _TRANSLATED:
-        joined = await _joined(connection)
-        joined.check_transaction()
-        return await _ADVANCE[joined.dialect](joined, numbers)
+        adapted = await _joined(connection)
+        adapted.check_transaction()
+        return await _ADVANCE[adapted.dialect](adapted, numbers)
 
 
 async def create_schema_on(connection: Any) -> None:
     with _TRANSLATED:
-        joined = await _joined(connection)
-        if joined.dialect == "postgresql":
-            await migrate(joined)
+        adapted = await _joined(connection)
+        if adapted.dialect == "postgresql":
+            await migrate(adapted)
             return
         for statement in split(SEQUENCES):
-            await joined.execute(statement)
+            await adapted.execute(statement)
 
 
-async def _joined(connection: Any) -> AsyncJoined:
-    joined = await join_async(connection)
-    if joined.dialect not in _ADVANCE:
+async def _joined(connection: Any) -> AsyncCallerConnection:
+    adapted = await adapt_async(connection)
+    if adapted.dialect not in _ADVANCE:
         raise ConfigError("numbers are kept in PostgreSQL or SQLite, not in MariaDB or MySQL")
-    return joined
+    return adapted

@@ -13,16 +13,16 @@ from typing import Any, Self
 from dupeproof.core import outcomes
 from dupeproof.core.codecs import Codec, Unstorable
 from dupeproof.core.crashes import Crashed, armed, reached
-from dupeproof.core.events import Kind, Tellers, logger
+from dupeproof.core.events import Emitters, Kind, logger
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Renew, Terms
 from dupeproof.core.tokens import new_token
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
 from dupeproof.guards.engine_async import AsyncEngine, handing_back
-from dupeproof.guards.heartbeat import Pulse
+from dupeproof.guards.heartbeat import RenewalSchedule
 from dupeproof.guards.results import DeadCall, replay
-from dupeproof.guards.runtime_async import insisting, settle, shielded
+from dupeproof.guards.runtime_async import awaited, insisting, shielded
 
 
 class AsyncClaim:
@@ -41,14 +41,14 @@ class AsyncClaim:
     _asked = False
     _open = False
     _closing = False
-    _pulse: Pulse | None = None
+    _schedule: RenewalSchedule | None = None
     _since = (0.0, 0)
 
     def __init__(
         self,
         engine: AsyncEngine,
         policy: Policy,
-        tellers: Tellers,
+        emitters: Emitters,
         codec: Codec,
         returns: Any,
         key: str,
@@ -57,7 +57,7 @@ class AsyncClaim:
     ) -> None:
         self._engine = engine
         self._policy = policy
-        self._tellers = tellers
+        self._emitters = emitters
         self._codec = codec
         self._returns = returns
         self._key = key
@@ -180,7 +180,7 @@ class AsyncClaim:
                 self.attempt = outcome.attempt
                 if outcome.took_over:
                     self.took_over = True
-                self._pulse = self._engine.heartbeat.watch(self)
+                self._schedule = self._engine.heartbeat.watch(self)
                 if self._engine.listeners:
                     self._publish(Kind.TOOK_OVER if outcome.took_over else Kind.WON)
             except BaseException:
@@ -355,7 +355,7 @@ class AsyncClaim:
         namespace = self._policy.terms.namespace
         call = DeadCall(key=self._key, namespace=namespace, attempt=self.attempt, error=error)
         try:
-            await settle(self._engine.on_dead(call))
+            await awaited(self._engine.on_dead(call))
         except Exception:
             logger.exception("%s: the dead-letter hook failed", self._title())
 
@@ -385,11 +385,11 @@ class AsyncClaim:
     def shut(self) -> None:
         """No longer to be kept alive, or closed a second time."""
         self._open = False
-        if self._pulse is not None:
-            self._pulse.remove(self)
+        if self._schedule is not None:
+            self._schedule.remove(self)
 
     def _publish(self, kind: Kind) -> None:
-        tell = self._tellers[kind]
+        tell = self._emitters[kind]
         for count in tell.counts:
             next(count)
         if tell.listeners:

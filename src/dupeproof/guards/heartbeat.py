@@ -24,7 +24,7 @@ def pauses() -> Iterator[float]:
     return chain((0.05, 0.1, 0.25, 0.5), repeat(1.0))
 
 
-class Beating(Protocol):
+class Renewable(Protocol):
     """An open claim as the heartbeat sees it."""
 
     beat: float
@@ -42,23 +42,23 @@ class Beating(Protocol):
         ...
 
 
-class Pulse:
+class RenewalSchedule:
     """Open claims and when each is due. Callers bring the time."""
 
     def __init__(self) -> None:
-        self._due: dict[ref[Beating], float] = {}
+        self._due: dict[ref[Renewable], float] = {}
         """Weakly held: a claim whose owner was interrupted beyond repair is not kept alive by its heartbeat."""
         self._promise = NO_PROMISE
 
     def __bool__(self) -> bool:
         return bool(self._due)
 
-    def add(self, claim: Beating, now: float) -> bool:
+    def add(self, claim: Renewable, now: float) -> bool:
         """Start watching. True when the heartbeat must be woken, because it would look too late."""
         due = self._due[ref(claim)] = now + claim.beat
         return due < self._promise
 
-    def remove(self, claim: Beating) -> None:
+    def remove(self, claim: Renewable) -> None:
         self._due.pop(ref(claim), None)
 
     def clear(self) -> None:
@@ -77,7 +77,7 @@ class Pulse:
         """The heartbeat should have looked by now."""
         return self._promise < now
 
-    def due(self, now: float) -> list[Beating]:
+    def due(self, now: float) -> list[Renewable]:
         found = []
         for reference, due in list(self._due.items()):
             claim = reference()
@@ -87,7 +87,7 @@ class Pulse:
                 found.append(claim)
         return found
 
-    def renewed(self, claims: Sequence[Beating], answers: Sequence[bool], now: float) -> None:
+    def renewed(self, claims: Sequence[Renewable], answers: Sequence[bool], now: float) -> None:
         for claim, ours in zip(claims, answers, strict=True):
             if ours:
                 self._set(claim, now + claim.beat)
@@ -95,12 +95,12 @@ class Pulse:
                 self.remove(claim)
                 claim.renewal_refused()
 
-    def postpone(self, claims: Sequence[Beating], now: float) -> None:
+    def postpone(self, claims: Sequence[Renewable], now: float) -> None:
         """The store did not answer: try again soon, well before the lease is over."""
         for claim in claims:
             self._set(claim, now + claim.beat / 4)
 
-    def _set(self, claim: Beating, due: float) -> None:
+    def _set(self, claim: Renewable, due: float) -> None:
         """A claim that was closed and removed meanwhile must not come back: look after writing, not before."""
         self._due[ref(claim)] = due
         if not claim.is_open:

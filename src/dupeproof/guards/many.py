@@ -13,7 +13,7 @@ from dupeproof.errors import ClaimLost, StoreUnavailable
 from dupeproof.guards.claims import Claim
 from dupeproof.guards.engine import Engine
 from dupeproof.guards.results import Result
-from dupeproof.guards.runtime import settle
+from dupeproof.guards.runtime import awaited
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -105,7 +105,7 @@ class Batch:
     def _run_one(self, place: int, fn: Callable[[T], R], item: T) -> None:
         claim = self._claims[place]
         try:
-            self._unrecorded[place] = settle(fn(item))
+            self._unrecorded[place] = awaited(fn(item))
         except BaseException as exc:
             if claim.is_open:
                 claim.leave(exc)

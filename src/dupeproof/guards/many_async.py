@@ -12,7 +12,7 @@ from dupeproof.errors import ClaimLost, StoreUnavailable
 from dupeproof.guards.claims_async import AsyncClaim
 from dupeproof.guards.engine_async import AsyncEngine
 from dupeproof.guards.results import Result
-from dupeproof.guards.runtime_async import settle
+from dupeproof.guards.runtime_async import awaited
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -106,7 +106,7 @@ class AsyncBatch:
     async def _run_one(self, place: int, fn: Callable[[T], Awaitable[R]], item: T) -> None:
         claim = self._claims[place]
         try:
-            self._unrecorded[place] = await settle(fn(item))
+            self._unrecorded[place] = await awaited(fn(item))
         except BaseException as exc:
             if claim.is_open:
                 await claim.leave(exc)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from typing import TypeVar
 
-from dupeproof.core.events import Event, Kind, Listener, Tellers, publish
+from dupeproof.core.events import Emitters, Event, Kind, Listener, publish
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import AsyncSeenSet, AsyncStore, KeepsNames
 from dupeproof.core.records import FoundMark, Mark
@@ -26,7 +26,7 @@ class AsyncMarking:
         self.window = policy.terms.window
         self._run_when_down = policy.run_when_down
         self.listeners = listeners
-        self._tellers = Tellers(listeners, self._namespace)
+        self._emitters = Emitters(listeners, self._namespace)
         self._digest = key_digest(self._namespace)
         keeper: KeepsNames | None = own_ability(store, KeepsNames)  # type: ignore[type-abstract]
         self.names = None if keeper is None else keeper.names(self._namespace)
@@ -40,7 +40,7 @@ class AsyncMarking:
             if self._run_when_down:
                 return False
             raise
-        tell = self._tellers[Kind.FRESH if fresh else Kind.SEEN]
+        tell = self._emitters[Kind.FRESH if fresh else Kind.SEEN]
         for count in tell.counts:
             next(count)
         if tell.listeners:

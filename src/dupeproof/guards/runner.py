@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from dupeproof.core.codecs import Codec
 from dupeproof.core.crashes import armed, reached
-from dupeproof.core.events import Kind, Tellers
+from dupeproof.core.events import Emitters, Kind
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
 from dupeproof.guards.claims import Claim
@@ -14,7 +14,7 @@ from dupeproof.guards.engine import Engine
 from dupeproof.guards.many import Batch, failure
 from dupeproof.guards.options import own_ability
 from dupeproof.guards.results import Result
-from dupeproof.guards.runtime import settle
+from dupeproof.guards.runtime import awaited
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -35,8 +35,8 @@ class Runner:
         self.policy = policy
         self._digest = digest
         self._codec = codec
-        self._tellers = Tellers(engine.listeners, policy.terms.namespace, name)
-        self._won, self._finished = self._tellers[Kind.WON], self._tellers[Kind.FINISHED]
+        self._emitters = Emitters(engine.listeners, policy.terms.namespace, name)
+        self._won, self._finished = self._emitters[Kind.WON], self._emitters[Kind.FINISHED]
         self._here: RunsHere | None = own_ability(engine.store, RunsHere)  # type: ignore[type-abstract]
 
     def claim(self, key: str, returns: Any, fingerprint: bytes) -> Claim:
@@ -97,7 +97,7 @@ class Runner:
         try:
             if armed:
                 reached("after-claim")
-            value: R = settle(fn(*args, **kwargs))
+            value: R = awaited(fn(*args, **kwargs))
             if armed:
                 reached("after-effect")
         except BaseException as exc:
@@ -129,7 +129,9 @@ class Runner:
         return claim
 
     def _claim(self, key: str, digest: bytes, returns: Any, fingerprint: bytes) -> Claim:
-        return Claim(self._engine, self.policy, self._tellers, self._codec, returns, key, digest, fingerprint)
+        return Claim(
+            self._engine, self.policy, self._emitters, self._codec, returns, key, digest, fingerprint
+        )
 
 
 def _perform(claim: Claim, fn: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
@@ -139,7 +141,7 @@ def _perform(claim: Claim, fn: Callable[..., R], args: tuple[Any, ...], kwargs: 
         replayed: R = claim.result
         return replayed
     try:
-        value: R = settle(fn(*args, **kwargs))
+        value: R = awaited(fn(*args, **kwargs))
     except BaseException as exc:
         if claim.is_open:
             claim.leave(exc)

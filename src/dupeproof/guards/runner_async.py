@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from dupeproof.core.codecs import Codec
 from dupeproof.core.crashes import armed, reached
-from dupeproof.core.events import Kind, Tellers
+from dupeproof.core.events import Emitters, Kind
 from dupeproof.core.policy import Policy
 from dupeproof.core.protocols import RunsHere
 from dupeproof.guards.claims_async import AsyncClaim
@@ -13,7 +13,7 @@ from dupeproof.guards.engine_async import AsyncEngine
 from dupeproof.guards.many_async import AsyncBatch, failure
 from dupeproof.guards.options import own_ability
 from dupeproof.guards.results import Result
-from dupeproof.guards.runtime_async import settle
+from dupeproof.guards.runtime_async import awaited
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -34,8 +34,8 @@ class AsyncRunner:
         self.policy = policy
         self._digest = digest
         self._codec = codec
-        self._tellers = Tellers(engine.listeners, policy.terms.namespace, name)
-        self._won, self._finished = self._tellers[Kind.WON], self._tellers[Kind.FINISHED]
+        self._emitters = Emitters(engine.listeners, policy.terms.namespace, name)
+        self._won, self._finished = self._emitters[Kind.WON], self._emitters[Kind.FINISHED]
         self._here: RunsHere | None = own_ability(engine.store, RunsHere)  # type: ignore[type-abstract]
 
     def claim(self, key: str, returns: Any, fingerprint: bytes) -> AsyncClaim:
@@ -96,7 +96,7 @@ class AsyncRunner:
         try:
             if armed:
                 reached("after-claim")
-            value: R = await settle(fn(*args, **kwargs))
+            value: R = await awaited(fn(*args, **kwargs))
             if armed:
                 reached("after-effect")
         except BaseException as exc:
@@ -129,7 +129,7 @@ class AsyncRunner:
 
     def _claim(self, key: str, digest: bytes, returns: Any, fingerprint: bytes) -> AsyncClaim:
         return AsyncClaim(
-            self._engine, self.policy, self._tellers, self._codec, returns, key, digest, fingerprint
+            self._engine, self.policy, self._emitters, self._codec, returns, key, digest, fingerprint
         )
 
 
@@ -142,7 +142,7 @@ async def _perform(
         replayed: R = claim.result
         return replayed
     try:
-        value: R = await settle(fn(*args, **kwargs))
+        value: R = await awaited(fn(*args, **kwargs))
     except BaseException as exc:
         if claim.is_open:
             await claim.leave(exc)

@@ -11,7 +11,7 @@ from dupeproof import forks
 from dupeproof.core.events import logger
 from dupeproof.core.protocols import Store
 from dupeproof.errors import ConfigError, StoreUnavailable
-from dupeproof.guards.heartbeat import MOST_AFTERWARDS, Beating, Pulse, pauses
+from dupeproof.guards.heartbeat import MOST_AFTERWARDS, Renewable, RenewalSchedule, pauses
 
 IS_ASYNC = False
 CANCELLED: tuple[type[BaseException], ...] = ()
@@ -22,7 +22,7 @@ sleep = time.sleep
 _IDLE_SECONDS = 10.0
 
 
-def settle(value: T) -> T:
+def awaited(value: T) -> T:
     """The value of a call; one that would still have to be awaited never ran, and is refused."""
     if isinstance(value, CoroutineType):
         value.close()
@@ -49,22 +49,22 @@ class Heartbeat:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._pulse = Pulse()
+        self._schedule = RenewalSchedule()
         self.after_fork()
         forks.reset_in_children(self)
 
     def after_fork(self) -> None:
-        self._pulse.clear()
+        self._schedule.clear()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopped = False
 
-    def watch(self, claim: Beating) -> Pulse:
-        """Keep the claim alive, until it is removed from the pulse that is returned."""
+    def watch(self, claim: Renewable) -> RenewalSchedule:
+        """Keep the claim alive, until it is removed from the schedule that is returned."""
         forks.look()
-        if self._pulse.add(claim, time.monotonic()):
+        if self._schedule.add(claim, time.monotonic()):
             self._wake()
-        return self._pulse
+        return self._schedule
 
     def catch_up(self) -> None:
         """Nothing to do: the thread is never late."""
@@ -89,10 +89,10 @@ class Heartbeat:
     def _beat(self) -> None:
         while True:
             with self._changed:
-                first = self._pulse.promise()
+                first = self._schedule.promise()
                 patience = _IDLE_SECONDS if first is None else max(0.0, first - time.monotonic())
                 woken = not (self._stopped and first is None) and self._changed.wait(patience)
-                if not woken and self._pulse.promise() is None:
+                if not woken and self._schedule.promise() is None:
                     self._thread = None
                     return
             self._renew()
@@ -101,14 +101,14 @@ class Heartbeat:
         # While the thread rests nothing of it may keep a claim alive: not a variable, nor one that a caught exception
         # still remembers.
         now = time.monotonic()
-        due = self._pulse.due(now)
+        due = self._schedule.due(now)
         if due and not self._renewed(due, now) and len(due) > 1:
             # One key that cannot be reached must not cost the others their claims.
             while due:
                 self._renewed([due.pop()], now)
         due.clear()
 
-    def _renewed(self, due: list[Beating], now: float) -> bool:
+    def _renewed(self, due: list[Renewable], now: float) -> bool:
         try:
             answers = self._store.renew([claim.renewal() for claim in due])
         except StoreUnavailable as exc:
@@ -116,9 +116,9 @@ class Heartbeat:
         except Exception:
             logger.exception("Renewing %d claims failed; trying again soon", len(due))
         else:
-            self._pulse.renewed(due, answers, now)
+            self._schedule.renewed(due, answers, now)
             return True
-        self._pulse.postpone(due, now)
+        self._schedule.postpone(due, now)
         return False
 
 

@@ -11,7 +11,7 @@ from dupeproof import forks
 from dupeproof.core.events import logger
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.errors import StoreUnavailable
-from dupeproof.guards.heartbeat import MOST_AFTERWARDS, Beating, Pulse, pauses
+from dupeproof.guards.heartbeat import MOST_AFTERWARDS, Renewable, RenewalSchedule, pauses
 
 IS_ASYNC = True
 CANCELLED = asyncio.CancelledError
@@ -23,7 +23,7 @@ _shielded: set[asyncio.Task[Any]] = set()
 """The loop itself keeps only weak references to its tasks."""
 
 
-async def settle(value: Awaitable[T] | T) -> T:
+async def awaited(value: Awaitable[T] | T) -> T:
     """The value of a call, awaited where it needs to be."""
     return await value if isinstance(value, Awaitable) else value
 
@@ -73,12 +73,12 @@ class _LoopBeat:
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
         self._renewal: asyncio.Task[None] | None = None
-        self.pulse = Pulse()
+        self.schedule = RenewalSchedule()
 
     def arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        first = self.pulse.promise()
+        first = self.schedule.promise()
         delay = None if first is None else max(0.0, first - time.monotonic())
         self._timer = None if delay is None else self._loop.call_later(delay, self._tick)
 
@@ -89,7 +89,7 @@ class _LoopBeat:
 
     async def renew(self) -> None:
         now = time.monotonic()
-        due = self.pulse.due(now)
+        due = self.schedule.due(now)
         try:
             if due and not await self._renewed(due, now) and len(due) > 1:
                 # One key that cannot be reached must not cost the others their claims.
@@ -104,7 +104,7 @@ class _LoopBeat:
             await asyncio.wait([self._renewal])
         self.arm()  # for nothing: who uses the guard again must not rely on a timer that is gone
 
-    async def _renewed(self, due: list[Beating], now: float) -> bool:
+    async def _renewed(self, due: list[Renewable], now: float) -> bool:
         try:
             answers = await self._store.renew([claim.renewal() for claim in due])
         except StoreUnavailable as exc:
@@ -112,9 +112,9 @@ class _LoopBeat:
         except Exception:
             logger.exception("Renewing %d claims failed; trying again soon", len(due))
         else:
-            self.pulse.renewed(due, answers, now)
+            self.schedule.renewed(due, answers, now)
             return True
-        self.pulse.postpone(due, now)
+        self.schedule.postpone(due, now)
         return False
 
 
@@ -129,26 +129,26 @@ class Heartbeat:
         self._store = store
         self._beats: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopBeat] = WeakKeyDictionary()
 
-    def watch(self, claim: Beating) -> Pulse:
-        """Keep the claim alive, until it is removed from the pulse that is returned."""
+    def watch(self, claim: Renewable) -> RenewalSchedule:
+        """Keep the claim alive, until it is removed from the schedule that is returned."""
         loop = asyncio.get_running_loop()
         beat = self._beats.get(loop)
         if beat is None:
             beat = self._beats[loop] = _LoopBeat(self._store, loop)
-        if beat.pulse.add(claim, time.monotonic()):
+        if beat.schedule.add(claim, time.monotonic()):
             beat.arm()
-        return beat.pulse
+        return beat.schedule
 
     async def catch_up(self) -> None:
         """Renew what is due by now, for one who calls many functions in a row: none of them may let the loop turn."""
         beat = self._beats.get(asyncio.get_running_loop())
-        if beat is not None and beat.pulse.is_late(time.monotonic()):
+        if beat is not None and beat.schedule.is_late(time.monotonic()):
             await beat.renew()
 
     async def stop(self) -> None:
         """End the renewal that is under way, unless claims are still open: those are kept alive to their end."""
         beat = self._beats.get(asyncio.get_running_loop())
-        if beat is not None and not beat.pulse:
+        if beat is not None and not beat.schedule:
             await beat.end()
 
 

@@ -10,7 +10,7 @@ from dupeproof.core.durations import Duration
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.errors import ConfigError
 from dupeproof.guards import AsyncOnce
-from dupeproof.guards.runtime_async import settle
+from dupeproof.guards.runtime_async import awaited
 from dupeproof.http.answers import Answer
 from dupeproof.http.asgi_messages import (
     Client,
@@ -29,7 +29,7 @@ from dupeproof.http.fingerprints import Head
 from dupeproof.http.handler_context import current
 from dupeproof.http.order import is_added, warn_of_inside, warn_of_order
 from dupeproof.http.problems import Refused, answer_to, problem
-from dupeproof.http.request_policy_async import AsyncDesk
+from dupeproof.http.request_policy_async import AsyncRequestPolicy
 from dupeproof.http.rules import Options, Scope
 from dupeproof.http.teardown import routes_of, warn_of_late_teardown
 
@@ -75,8 +75,8 @@ class IdempotencyMiddleware:
         self._app = app
         self._wrong: ConfigError | None = None
         try:
-            self._desk = AsyncDesk(store, scope, options)
-            self._guard = AsgiGuard(self._desk, Detached(drain) if detach else None)
+            self._policy = AsyncRequestPolicy(store, scope, options)
+            self._guard = AsgiGuard(self._policy, Detached(drain) if detach else None)
         except ConfigError as exc:
             if not _in_event_loop():
                 raise
@@ -111,7 +111,7 @@ class IdempotencyMiddleware:
         else:  # around an app, or around one route of it, where the others are none of ours
             app = self._app
             warn_of_inside(app)
-        warn_of_late_teardown(routes_of(app), self._desk.rules.methods)
+        warn_of_late_teardown(routes_of(app), self._policy.rules.methods)
 
     async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
         async def after_draining() -> Message:
@@ -123,16 +123,16 @@ class IdempotencyMiddleware:
         try:
             await self._app(scope, after_draining, send)
         finally:
-            await self._desk.close()
+            await self._policy.close()
 
 
 class AsgiGuard:
     """What is done with every request, around whichever app it is for."""
 
-    def __init__(self, desk: AsyncDesk, detached: Detached | None) -> None:
-        self._desk = desk
+    def __init__(self, policy: AsyncRequestPolicy, detached: Detached | None) -> None:
+        self._policy = policy
         self._detached = detached
-        rules = desk.rules
+        rules = policy.rules
         self._methods = rules.methods
         self._header = rules.header.lower().encode()
         # Most requests have no key, and where none is needed that is all there is to ask.
@@ -147,12 +147,12 @@ class AsgiGuard:
         if not values and self._only_with_header:
             return app(scope, receive, send)
         request = Request(scope)
-        if not self._desk.wants(scope["method"], request):
+        if not self._policy.wants(scope["method"], request):
             return app(scope, receive, send)
         try:
-            key = self._desk.find_key([value.decode("latin-1") for value in values], request)
+            key = self._policy.find_key([value.decode("latin-1") for value in values], request)
         except Refused as refused:
-            return send_answer(send, problem(refused.code, the_key=self._desk.rules.the_key))
+            return send_answer(send, problem(refused.code, the_key=self._policy.rules.the_key))
         if key is None:
             return app(scope, receive, send)
         return self._guard(app, request, key, receive, send)
@@ -163,30 +163,30 @@ class AsgiGuard:
             await self._detached.drain()
 
     async def _guard(self, app: App, request: Request, key: str, receive: Receive, send: Send) -> None:
-        scope, desk = request.scope, self._desk
+        scope, policy = request.scope, self._policy
         try:
-            owner = desk.owner(request)
-            whole_key = desk.whole_key(owner if type(owner) is str else await settle(owner), key)
+            owner = policy.owner(request)
+            whole_key = policy.whole_key(owner if type(owner) is str else await awaited(owner), key)
         except Refused as refused:
-            await send_answer(send, problem(refused.code, the_key=desk.rules.the_key))
+            await send_answer(send, problem(refused.code, the_key=policy.rules.the_key))
             return
         except Exception as exc:  # noqa: BLE001 - raised again if it is no answer
             await answer_error(request, exc, receive, send)
             return
         if whole_key is None:
             await app(scope, receive, self._watched(send))
-        elif desk.is_inner(scope, whole_key):
+        elif policy.is_inner(scope, whole_key):
             await app(scope, receive, send)
         else:
             await self._exchange(app, request, whole_key, receive, send)
 
     async def _exchange(self, app: App, request: Request, key: str, receive: Receive, send: Send) -> None:
-        scope, desk = request.scope, self._desk
+        scope, policy = request.scope, self._policy
         client = Client(receive, send, hides=self._detached is not None)
-        inlet = Inlet(receive, client, desk.rules.request_limit)
+        inlet = Inlet(receive, client, policy.rules.request_limit)
         try:
             headers = Values(scope["headers"])
-            announced_size(headers.last(b"content-length").decode("latin-1"), desk.rules.request_limit)
+            announced_size(headers.last(b"content-length").decode("latin-1"), policy.rules.request_limit)
             if not inlet.take(await receive()):
                 await inlet.read_on()
             head = Head(
@@ -195,13 +195,13 @@ class AsgiGuard:
                 scope.get("query_string", b""),
                 headers.last(b"content-type"),
             )
-            compared = desk.compared(request, head, headers, inlet.chunks())
-            exchange = desk.exchange(key, compared)
+            compared = policy.compared(request, head, headers, inlet.chunks())
+            exchange = policy.exchange(key, compared)
             answer = await exchange.begin(headers.text(b"accept-encoding"))
             if answer is not None:
                 await self._answer(request, answer, receive, send)
                 return
-            outlet = Outlet(exchange, client, desk.rules)
+            outlet = Outlet(exchange, client, policy.rules)
             work = self._run(app, scope, inlet.moved(), outlet, client, exchange)
             if self._detached is None:
                 await work
@@ -210,16 +210,16 @@ class AsgiGuard:
                     work, left=client.leave, until=lambda: outlet.streams, waits=client.has_left
                 )
         except Refused as refused:
-            await send_answer(send, problem(refused.code, the_key=desk.rules.the_key))
+            await send_answer(send, problem(refused.code, the_key=policy.rules.the_key))
         except Disconnected:
             return
         finally:
             inlet.close()
 
     async def _answer(self, request: Request, answer: Answer, receive: Receive, send: Send) -> None:
-        if self._desk.rules.authorize is not None:
+        if self._policy.rules.authorize is not None:
             try:
-                answer = await self._desk.authorized(request, answer)
+                answer = await self._policy.authorized(request, answer)
             except Exception as exc:  # noqa: BLE001
                 await answer_error(request, exc, receive, send)
                 return
@@ -255,7 +255,7 @@ class AsgiGuard:
 
         async def watched(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._desk.unguarded(message["status"])
+                self._policy.unguarded(message["status"])
             await send(message)
 
         return watched
@@ -263,7 +263,7 @@ class AsgiGuard:
 
 async def concluded(exchange: AsyncExchange, client: Client, error: BaseException | None) -> bool:
     """The handler has ended: decide what becomes of the key, if the response has not. Whether the error is to be raised."""
-    if exchange.settled:
+    if exchange.concluded:
         return not client.gone or not isinstance(error, Exception)
     if not isinstance(error, Exception):
         await exchange.abandon(error or Disconnected())

@@ -147,9 +147,9 @@ def _request(message: Message) -> Message:
 
 
 class Outlet:
-    """The `send` of the app: keeps the response until it is whole, settles the key, then lets it go.
+    """The `send` of the app: keeps the response until it is whole, concludes the key, then lets it go.
 
-    What cannot be kept, a stream or what is too large, is settled as done before its first byte goes out.
+    What cannot be kept, a stream or what is too large, is concluded as done before its first byte goes out.
     """
 
     __slots__ = (
@@ -193,7 +193,7 @@ class Outlet:
     @property
     def streams(self) -> bool:
         """Whether the response goes out as it comes, and nothing is left to be brought to an end."""
-        return self._passing and self._exchange.settled
+        return self._passing and self._exchange.concluded
 
     async def close(self) -> None:
         """The handler has ended, in whichever way."""
@@ -238,7 +238,7 @@ class Outlet:
         body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         headers = start.get("headers", ())
         kept = body if self._size <= self._limit else None
-        added = await self._exchange.settle(start["status"], headers, kept)
+        added = await self._exchange.conclude(start["status"], headers, kept)
         if added:
             start = {**start, "headers": [*headers, *added]}
         await self._client.send(start)
@@ -250,7 +250,7 @@ class Outlet:
         # What will not be stored may not be given back while its handler still runs.
         if self._exchange.fate(start["status"]) is Fate.STORE:
             headers = start.get("headers", ())
-            added = await self._exchange.settle(start["status"], headers, None)
+            added = await self._exchange.conclude(start["status"], headers, None)
             start = {**start, "headers": [*headers, *added]}
         self._client.show()
         await self._client.send(start)
@@ -273,8 +273,8 @@ class Outlet:
             overdue, self._overdue = self._overdue, None
             await overdue
         ends = message["type"] == "http.response.body" and not message.get("more_body", False)
-        if ends and self._start is not None and not self._exchange.settled:
-            await self._exchange.settle(self._start["status"], (), None)
+        if ends and self._start is not None and not self._exchange.concluded:
+            await self._exchange.conclude(self._start["status"], (), None)
         await self._client.send(message)
 
 

@@ -10,7 +10,7 @@ from weakref import finalize
 from dupeproof.core.protocols import AsyncStore, Store
 from dupeproof.errors import ConfigError, TokenError, TokenUsed
 from dupeproof.guards import AsyncOnce, Once
-from dupeproof.guards.runtime_async import settle
+from dupeproof.guards.runtime_async import awaited
 from dupeproof.http.answers import Answer, Headers
 from dupeproof.http.bodies import CHUNK, Body, announced_size, check_size
 from dupeproof.http.detached import Detached
@@ -19,8 +19,8 @@ from dupeproof.http.forms import status_of, words_for
 from dupeproof.http.handler_context import current
 from dupeproof.http.order import warn_of_django_order
 from dupeproof.http.problems import Code, Refused
-from dupeproof.http.request_policy import Desk
-from dupeproof.http.request_policy_async import AsyncDesk
+from dupeproof.http.request_policy import RequestPolicy
+from dupeproof.http.request_policy_async import AsyncRequestPolicy
 from dupeproof.http.rules import Options, Rules, Scope
 from dupeproof.http.statuses import Fate, can_be_kept, is_unbuffered
 from dupeproof.http.view_adapters import READ_BEFORE, ReadBody, read_whole, read_whole_async
@@ -155,8 +155,8 @@ class Idempotent:
     ) -> None:
         self._arguments: Any = (store, scope, options)
         self._detached = Detached() if detach else None
-        self._desk: Desk | None = None
-        self._async_desk: AsyncDesk | None = None
+        self._policy: RequestPolicy | None = None
+        self._async_policy: AsyncRequestPolicy | None = None
 
     def __call__(self, view: View) -> View:
         guarded_view = self._around_async(view) if iscoroutinefunction(view) else self._around(view)
@@ -164,14 +164,14 @@ class Idempotent:
         guarded_view._ninja_contribute_to_operation = [_refuse_operation]  # type: ignore[attr-defined] # noqa: SLF001
         return guarded_view
 
-    def _sync_desk(self) -> Desk:
-        if self._desk is None:
+    def _sync_policy(self) -> RequestPolicy:
+        if self._policy is None:
             _check_kind(self._arguments[0], AsyncOnce, Once)
-            self._desk = Desk(*self._arguments)
-        return self._desk
+            self._policy = RequestPolicy(*self._arguments)
+        return self._policy
 
     def _around(self, view: View) -> View:
-        desk = self._sync_desk()
+        policy = self._sync_policy()
 
         @wraps(view)
         def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -188,18 +188,18 @@ class Idempotent:
                 _check_response(response)
                 return response.render() if _is_due(response) else response
 
-            return guarded(desk, DjangoRequest(request), DJANGO, respond)
+            return guarded(policy, DjangoRequest(request), DJANGO, respond)
 
         return guarded_view
 
     def _around_async(self, view: Callable[..., Awaitable[Any]]) -> View:
-        if self._async_desk is None:
+        if self._async_policy is None:
             store, scope, options = self._arguments
             _check_kind(store, Once, AsyncOnce)
             if "authorize" in options:
                 options = {**options, "authorize": _in_a_thread(options["authorize"])}
-            self._async_desk = AsyncDesk(store, _in_a_thread(scope), options)
-        desk = self._async_desk
+            self._async_policy = AsyncRequestPolicy(store, _in_a_thread(scope), options)
+        policy = self._async_policy
 
         @wraps(view)
         async def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -217,7 +217,7 @@ class Idempotent:
                     return await sync_to_async(_answer_to)(request, exc)
                 return await sync_to_async(response.render)() if _is_due(response) else response
 
-            work = guarded_async(desk, DjangoRequest(request), DJANGO_ASYNC, respond)
+            work = guarded_async(policy, DjangoRequest(request), DJANGO_ASYNC, respond)
             # Django ends what belongs to the request, its database connections too, when it is over for Django.
             if self._detached is None:
                 return await work
@@ -287,7 +287,7 @@ def _in_a_thread(function: Any) -> Any:
 
     async def asked(request: Any) -> Any:
         # A lambda may call an async function. What that says counts, not that it would say something.
-        return await settle(await in_thread(request))
+        return await awaited(await in_thread(request))
 
     return asked
 
@@ -386,7 +386,7 @@ class Django:
         response = HttpResponse(answer.body, status=answer.status)
         del response["Content-Type"]
         for name, value in decoded(answer.headers):
-            # Django keeps one value per name; several mean the same when joined, but for cookies, which are not stored.
+            # Django keeps one value per name; several mean the same when adapted, but for cookies, which are not stored.
             response[name] = f"{response[name]}, {value}" if name in response else value
         return response
 

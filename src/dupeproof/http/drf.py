@@ -66,14 +66,14 @@ class Idempotent(DjangoIdempotent):
 
     def __call__(self, view: Handler) -> Handler:
         _check_handler(view)
-        desk = self._sync_desk()
-        _check_methods(view, desk.rules.methods)
+        policy = self._sync_policy()
+        _check_methods(view, policy.rules.methods)
 
         @wraps(view)
         def guarded_view(*args: Any, **kwargs: Any) -> Any:
             request, api = _called_with(args)
-            if desk.rules.methods.isdisjoint(api.allowed_methods):
-                raise ConfigError(_never(_name(view), desk.rules.methods))
+            if policy.rules.methods.isdisjoint(api.allowed_methods):
+                raise ConfigError(_never(_name(view), policy.rules.methods))
             warn_of_atomic_requests(request)
             around = current.get()
             left_to_drf = False
@@ -85,7 +85,7 @@ class Idempotent(DjangoIdempotent):
                     return view(*args, **kwargs)
                 return _Answering(api, request).answer(lambda: view(*args, **kwargs))
 
-            response = guarded(desk, _Incoming(request, api), DJANGO, respond)
+            response = guarded(policy, _Incoming(request, api), DJANGO, respond)
             if not left_to_drf:
                 # For this request, which is all that DRF makes a view object for: it is finalized, or was when it was stored.
                 api.finalize_response = lambda _, response, *__, **___: response

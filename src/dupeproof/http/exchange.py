@@ -25,7 +25,7 @@ class AnsweredWithError(Exception):
 
 
 class Exchange:
-    __slots__ = ("_claim", "_key", "_rules", "handling", "settled")
+    __slots__ = ("_claim", "_key", "_rules", "concluded", "handling")
     handling: Handling
     """There is one from when the handler is to run."""
 
@@ -33,7 +33,7 @@ class Exchange:
         self._rules = rules
         self._key = key
         self._claim = claim
-        self.settled = False
+        self.concluded = False
         """What becomes of the key is decided; what happens now is the handler's own affair."""
 
     def begin(self, accepts: str | None) -> Answer | None:
@@ -60,9 +60,9 @@ class Exchange:
     def fate(self, status: int) -> Fate:
         return self.handling.fate or fate_of(status, self._rules.of_error)
 
-    def settle(self, status: int, headers: Pairs, body: bytes | None) -> Headers:
+    def conclude(self, status: int, headers: Pairs, body: bytes | None) -> Headers:
         """Decide what becomes of the key, by this response; the headers to add to it. A body of None is not kept."""
-        self.settled = True
+        self.concluded = True
         fate = self.fate(status)
         if fate is Fate.STORE:
             return self._store(Answer(status, storable(headers), body))
@@ -74,17 +74,17 @@ class Exchange:
             return self.repeat(self.handling.done)
         fate = self.handling.fate or self._rules.of_error
         if fate is not Fate.STORE:
-            self.settled = True
+            self.concluded = True
             self._let_go(fate, error)
             return None
         answer = problem(Code.HANDLER_FAILED)
         assert answer.body is not None
-        added = self.settle(answer.status, answer.headers, answer.body)
+        added = self.conclude(answer.status, answer.headers, answer.body)
         return Answer(answer.status, [*answer.headers, *added], answer.body)
 
     def repeat(self, done: Answer) -> Answer:
         """Store again what an earlier run has committed with its own work, and answer with it."""
-        self.settled = True
+        self.concluded = True
         if self.handling.reused:
             self._let_go(Fate.RELEASE, AnsweredWithError())
             return problem(Code.KEY_REUSED, status=self._rules.mismatch_status)
@@ -93,7 +93,7 @@ class Exchange:
 
     def abandon(self, interruption: BaseException) -> None:
         """Cancelled, or left without an answer: the effect may have happened, so the key is not given back."""
-        self.settled = True
+        self.concluded = True
         if self._claim.is_open:
             self._claim.leave(interruption)
 

@@ -26,7 +26,7 @@ class AnsweredWithError(Exception):
 
 
 class AsyncExchange:
-    __slots__ = ("_claim", "_key", "_rules", "handling", "settled")
+    __slots__ = ("_claim", "_key", "_rules", "concluded", "handling")
     handling: Handling
     """There is one from when the handler is to run."""
 
@@ -34,7 +34,7 @@ class AsyncExchange:
         self._rules = rules
         self._key = key
         self._claim = claim
-        self.settled = False
+        self.concluded = False
         """What becomes of the key is decided; what happens now is the handler's own affair."""
 
     async def begin(self, accepts: str | None) -> Answer | None:
@@ -61,9 +61,9 @@ class AsyncExchange:
     def fate(self, status: int) -> Fate:
         return self.handling.fate or fate_of(status, self._rules.of_error)
 
-    def settle(self, status: int, headers: Pairs, body: bytes | None) -> Awaitable[Headers]:
+    def conclude(self, status: int, headers: Pairs, body: bytes | None) -> Awaitable[Headers]:
         """Decide what becomes of the key, by this response; the headers to add to it. A body of None is not kept."""
-        self.settled = True
+        self.concluded = True
         fate = self.fate(status)
         if fate is Fate.STORE:
             return self._store(Answer(status, storable(headers), body))
@@ -75,17 +75,17 @@ class AsyncExchange:
             return await self.repeat(self.handling.done)
         fate = self.handling.fate or self._rules.of_error
         if fate is not Fate.STORE:
-            self.settled = True
+            self.concluded = True
             await self._let_go(fate, error)
             return None
         answer = problem(Code.HANDLER_FAILED)
         assert answer.body is not None
-        added = await self.settle(answer.status, answer.headers, answer.body)
+        added = await self.conclude(answer.status, answer.headers, answer.body)
         return Answer(answer.status, [*answer.headers, *added], answer.body)
 
     async def repeat(self, done: Answer) -> Answer:
         """Store again what an earlier run has committed with its own work, and answer with it."""
-        self.settled = True
+        self.concluded = True
         if self.handling.reused:
             await self._let_go(Fate.RELEASE, AnsweredWithError())
             return problem(Code.KEY_REUSED, status=self._rules.mismatch_status)
@@ -94,7 +94,7 @@ class AsyncExchange:
 
     async def abandon(self, interruption: BaseException) -> None:
         """Cancelled, or left without an answer: the effect may have happened, so the key is not given back."""
-        self.settled = True
+        self.concluded = True
         if self._claim.is_open:
             await self._claim.leave(interruption)
 

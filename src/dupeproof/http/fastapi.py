@@ -25,7 +25,7 @@ from dupeproof.http.handler_context import current
 from dupeproof.http.keys import SHARED
 from dupeproof.http.openapi import document
 from dupeproof.http.problems import Refused, problem
-from dupeproof.http.request_policy_async import AsyncDesk
+from dupeproof.http.request_policy_async import AsyncRequestPolicy
 from dupeproof.http.rules import Options, Scope
 from dupeproof.http.teardown import warn_of_route
 
@@ -84,13 +84,13 @@ def idempotent_route(
     The guard stands before the dependencies of the route. If those are what knows the caller, take `idempotent`. Call
     `drain` at the end of the app's lifespan.
     """
-    desk = AsyncDesk(store, scope, options)
-    guard = AsgiGuard(desk, _detached(drain) if detach else None)
+    policy = AsyncRequestPolicy(store, scope, options)
+    guard = AsgiGuard(policy, _detached(drain) if detach else None)
 
     class IdempotentRoute(APIRoute):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            if desk.rules.methods & (self.methods or set()):
+            if policy.rules.methods & (self.methods or set()):
                 warn_of_route(self)
 
         async def handle(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -119,15 +119,15 @@ def idempotent(
     annotation is given the request, as elsewhere. A body that does not validate is refused by FastAPI, and its key can be
     used with a better one. Call `drain` at the end of the app's lifespan.
     """
-    guard = _Guard(AsyncDesk(store, SHARED, options), _detached(drain) if detach else None)
+    guard = _Guard(AsyncRequestPolicy(store, SHARED, options), _detached(drain) if detach else None)
     owner_of = _dependency(scope)
 
     async def guarded(request: HTTPConnection, owner: Annotated[Any, Depends(owner_of)]) -> None:
-        if isinstance(request, Request) and guard.desk.wants(request.method, request):
+        if isinstance(request, Request) and guard.policy.wants(request.method, request):
             try:
                 await guard.enter(request, owner)
             except Refused as refused:
-                answer = problem(refused.code, the_key=guard.desk.rules.the_key)
+                answer = problem(refused.code, the_key=guard.policy.rules.the_key)
                 raise _turn_of(request, guard).answered(answer) from refused
 
     return guarded
@@ -162,14 +162,14 @@ def _dependency(scope: Any) -> Callable[..., Any]:
 class _Guard:
     """What a dependency does with a request that has reached it."""
 
-    def __init__(self, desk: AsyncDesk, detached: Detached | None) -> None:
-        self.desk = desk
+    def __init__(self, policy: AsyncRequestPolicy, detached: Detached | None) -> None:
+        self.policy = policy
         self.detached = detached
-        self._header = desk.rules.header.lower()
+        self._header = policy.rules.header.lower()
 
     def concerns(self, scope: Message) -> bool:
         """Whether this request may have a key, as far as can be told before its route is known."""
-        rules = self.desk.rules
+        rules = self.policy.rules
         if scope["method"] not in rules.methods:
             return False
         name = self._header.encode("latin-1")
@@ -182,26 +182,26 @@ class _Guard:
         if not self.concerns(request.scope):
             return
         turn = _turn_of(request, self)
-        desk, headers = self.desk, Values(request.scope["headers"])
-        key = desk.find_key(headers(self._header), request)
+        policy, headers = self.policy, Values(request.scope["headers"])
+        key = policy.find_key(headers(self._header), request)
         if key is None:
             return
-        whole_key = desk.whole_key(owner, key)
+        whole_key = policy.whole_key(owner, key)
         if whole_key is None:
-            turn.unguarded = desk.unguarded
+            turn.unguarded = policy.unguarded
             return
-        if turn.exchange is not None or desk.is_inner(request.scope, whole_key):
+        if turn.exchange is not None or policy.is_inner(request.scope, whole_key):
             return
         content_type = headers.last(b"content-type")
         head = Head(
             request.method, request.scope["path"], request.scope.get("query_string", b""), content_type
         )
-        compared = desk.compared(request, head, headers, await _body(request, desk.rules.request_limit))
-        exchange = desk.exchange(whole_key, compared)
+        compared = policy.compared(request, head, headers, await _body(request, policy.rules.request_limit))
+        exchange = policy.exchange(whole_key, compared)
         answer = await exchange.begin(headers.text(b"accept-encoding"))
         if answer is not None:
-            raise turn.answered(await desk.authorized(request, answer))
-        turn.enter(desk, exchange, hides=self.detached is not None)
+            raise turn.answered(await policy.authorized(request, answer))
+        turn.enter(policy, exchange, hides=self.detached is not None)
 
 
 async def _body(request: Request, limit: int) -> Iterable[bytes]:
@@ -261,10 +261,10 @@ class _Turn:
         self._answer = answer
         return _Answered()
 
-    def enter(self, desk: AsyncDesk, exchange: AsyncExchange, *, hides: bool) -> None:
+    def enter(self, policy: AsyncRequestPolicy, exchange: AsyncExchange, *, hides: bool) -> None:
         self.exchange = exchange
         self.client.hides = hides
-        self._outlet = Outlet(exchange, self.client, desk.rules)
+        self._outlet = Outlet(exchange, self.client, policy.rules)
         current.set(exchange.handling)
 
     async def receive(self) -> Message:

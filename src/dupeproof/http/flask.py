@@ -13,7 +13,7 @@ from dupeproof.http.bodies import CHUNK, Body, announced_size, check_size
 from dupeproof.http.fingerprints import form_digests
 from dupeproof.http.handler_context import current
 from dupeproof.http.problems import Code, Refused
-from dupeproof.http.request_policy import Desk
+from dupeproof.http.request_policy import RequestPolicy
 from dupeproof.http.rules import Options, Rules, Scope
 from dupeproof.http.statuses import can_be_kept, has_length, is_unbuffered
 from dupeproof.http.view_adapters import READ_BEFORE, ReadBody, read_whole
@@ -49,11 +49,11 @@ class Idempotent:
     """
 
     def __init__(self, *, store: str | Store | Once, scope: Scope, **options: Unpack[Options]) -> None:
-        self._desk = Desk(store, scope, options)
+        self._policy = RequestPolicy(store, scope, options)
 
     def close(self) -> None:
         """Give up connections, where they are ours. Closing twice is fine."""
-        self._desk.close()
+        self._policy.close()
 
     def __call__(self, view: Callable[P, Any]) -> Callable[P, Response]:
         @wraps(view)
@@ -70,7 +70,7 @@ class Idempotent:
                 return app.make_response(response)
 
             asked = request._get_current_object()  # type: ignore[attr-defined] # noqa: SLF001 - not its proxy
-            return guarded(self._desk, _Incoming(asked), _FLASK, respond)
+            return guarded(self._policy, _Incoming(asked), _FLASK, respond)
 
         return guarded_view
 

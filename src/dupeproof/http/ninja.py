@@ -100,9 +100,9 @@ class Idempotent(DjangoIdempotent):
         return guarded_run
 
     def _rules(self) -> Rules:
-        desk = self._desk or self._async_desk
-        assert desk is not None
-        return desk.rules
+        policy = self._policy or self._async_policy
+        assert policy is not None
+        return policy.rules
 
 
 class _Handler:

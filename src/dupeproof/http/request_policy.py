@@ -8,7 +8,7 @@ from dupeproof.core.events import logger
 from dupeproof.core.protocols import Store
 from dupeproof.errors import ConfigError, KeyInvalid
 from dupeproof.guards import Once
-from dupeproof.guards.runtime import IS_ASYNC, settle
+from dupeproof.guards.runtime import IS_ASYNC, awaited
 from dupeproof.http.answers import Answer, AnswerCodec
 from dupeproof.http.exchange import Exchange
 from dupeproof.http.fingerprints import (
@@ -26,7 +26,7 @@ from dupeproof.http.rules import GuardOptions, Options, Scope, make_rules, split
 from dupeproof.http.statuses import Fate
 
 
-class Desk:
+class RequestPolicy:
     def __init__(self, store: str | Store | Once, scope: Scope, options: Options) -> None:
         of_requests, of_guard = split_options(options)
         self.rules = make_rules(scope, of_requests, is_async=IS_ASYNC)
@@ -62,7 +62,7 @@ class Desk:
 
     def whose(self, key: str, request: Any) -> str | None:
         """The whole key, with the scope it belongs to; None if the scope knows no owner. Raises `Refused`."""
-        return self.whole_key(settle(self.owner(request)), key)
+        return self.whole_key(awaited(self.owner(request)), key)
 
     def owner(self, request: Any) -> object:
         """What the scope says; of an async one, to be awaited."""
@@ -126,7 +126,7 @@ class Desk:
 
     def authorized(self, request: Any, answer: Answer) -> Answer:
         """An answer that comes from us and not from the app: as it is, or a refusal where the caller may not see it."""
-        if self.rules.authorize is None or settle(self.rules.authorize(request)):
+        if self.rules.authorize is None or awaited(self.rules.authorize(request)):
             return answer
         return problem(Code.NOT_AUTHORIZED)
 

@@ -8,7 +8,7 @@ from dupeproof.errors import ClaimLost, ConfigError
 from dupeproof.http import records
 from dupeproof.http.answers import Answer
 from dupeproof.http.handler_context import Handling, current
-from dupeproof.sql import Joined, Translated, join
+from dupeproof.sql import CallerConnection, Translated, adapt
 from dupeproof.sql.statements import split
 from dupeproof.stores.postgres.migrate import migrate
 from dupeproof.stores.sqlite.connection import SCHEMA
@@ -21,7 +21,7 @@ class Recording:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._handling: Handling | None = None
-        self._joined: Joined | None = None
+        self._joined: CallerConnection | None = None
         self._answer: Answer | None = None
 
     def __call__(self, response: R) -> R:
@@ -36,13 +36,13 @@ class Recording:
         if handling is None:
             return self  # no key, so there is nothing to record
         with _TRANSLATED:
-            joined = join(self._connection)
-            joined.check_transaction()
-            records.check_dialect(joined.dialect)
-            values = records.parameters(joined.dialect, handling)
-            rows = joined.execute(records.READ[joined.dialect], values)
+            adapted = adapt(self._connection)
+            adapted.check_transaction()
+            records.check_dialect(adapted.dialect)
+            values = records.parameters(adapted.dialect, handling)
+            rows = adapted.execute(records.READ[adapted.dialect], values)
         records.found(handling, rows)
-        self._handling, self._joined = handling, joined
+        self._handling, self._joined = handling, adapted
         return self
 
     def __exit__(
@@ -52,10 +52,10 @@ class Recording:
             return
         if self._answer is None:
             raise ConfigError("hand over the response before the block ends: return keep(response)")
-        joined = self._joined
+        adapted = self._joined
         with _TRANSLATED:
-            values = records.parameters(joined.dialect, self._handling, self._answer)
-            written = joined.count(records.WRITE[joined.dialect], values)
+            values = records.parameters(adapted.dialect, self._handling, self._answer)
+            written = adapted.count(records.WRITE[adapted.dialect], values)
         if written != 1:
             raise ClaimLost("another run of this request came first; roll back, for its work is done there")
 
@@ -63,10 +63,10 @@ class Recording:
 def create_schema(connection: Any) -> None:
     """Make the tables in which responses are recorded; making them twice is fine."""
     with _TRANSLATED:
-        joined = join(connection)
-        records.check_dialect(joined.dialect)
-        if joined.dialect == "postgresql":
-            migrate(joined)
+        adapted = adapt(connection)
+        records.check_dialect(adapted.dialect)
+        if adapted.dialect == "postgresql":
+            migrate(adapted)
             return
         for statement in split(SCHEMA):
-            joined.execute(statement)
+            adapted.execute(statement)

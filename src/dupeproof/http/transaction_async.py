@@ -7,7 +7,7 @@ from dupeproof.errors import ClaimLost, ConfigError
 from dupeproof.http import records
 from dupeproof.http.answers import Answer
 from dupeproof.http.handler_context import Handling, current
-from dupeproof.sql import AsyncJoined, Translated, join_async
+from dupeproof.sql import AsyncCallerConnection, Translated, adapt_async
 from dupeproof.sql.statements import split
 from dupeproof.stores.postgres.migrate_async import migrate
 from dupeproof.stores.sqlite.connection import SCHEMA
@@ -20,7 +20,7 @@ class AsyncRecording:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._handling: Handling | None = None
-        self._joined: AsyncJoined | None = None
+        self._joined: AsyncCallerConnection | None = None
         self._answer: Answer | None = None
 
     def __call__(self, response: R) -> R:
@@ -35,13 +35,13 @@ class AsyncRecording:
         if handling is None:
             return self  # no key, so there is nothing to record
         with _TRANSLATED:
-            joined = await join_async(self._connection)
-            joined.check_transaction()
-            records.check_dialect(joined.dialect)
-            values = records.parameters(joined.dialect, handling)
-            rows = await joined.execute(records.READ[joined.dialect], values)
+            adapted = await adapt_async(self._connection)
+            adapted.check_transaction()
+            records.check_dialect(adapted.dialect)
+            values = records.parameters(adapted.dialect, handling)
+            rows = await adapted.execute(records.READ[adapted.dialect], values)
         records.found(handling, rows)
-        self._handling, self._joined = handling, joined
+        self._handling, self._joined = handling, adapted
         return self
 
     async def __aexit__(
@@ -51,10 +51,10 @@ class AsyncRecording:
             return
         if self._answer is None:
             raise ConfigError("hand over the response before the block ends: return keep(response)")
-        joined = self._joined
+        adapted = self._joined
         with _TRANSLATED:
-            values = records.parameters(joined.dialect, self._handling, self._answer)
-            written = await joined.count(records.WRITE[joined.dialect], values)
+            values = records.parameters(adapted.dialect, self._handling, self._answer)
+            written = await adapted.count(records.WRITE[adapted.dialect], values)
         if written != 1:
             raise ClaimLost("another run of this request came first; roll back, for its work is done there")
 
@@ -62,10 +62,10 @@ class AsyncRecording:
 async def create_schema(connection: Any) -> None:
     """Make the tables in which responses are recorded; making them twice is fine."""
     with _TRANSLATED:
-        joined = await join_async(connection)
-        records.check_dialect(joined.dialect)
-        if joined.dialect == "postgresql":
-            await migrate(joined)
+        adapted = await adapt_async(connection)
+        records.check_dialect(adapted.dialect)
+        if adapted.dialect == "postgresql":
+            await migrate(adapted)
             return
         for statement in split(SCHEMA):
-            await joined.execute(statement)
+            await adapted.execute(statement)

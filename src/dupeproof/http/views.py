@@ -5,48 +5,48 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dupeproof.core.events import logger
-from dupeproof.guards.runtime import settle
+from dupeproof.guards.runtime import awaited
 from dupeproof.http.answers import Answer
 from dupeproof.http.exchange import Exchange
 from dupeproof.http.fingerprints import Head
 from dupeproof.http.handler_context import current
 from dupeproof.http.problems import Refused, problem
-from dupeproof.http.request_policy import Desk
+from dupeproof.http.request_policy import RequestPolicy
 from dupeproof.http.rules import Rules
 from dupeproof.http.view_adapters import Framework, Incoming
 
 R = TypeVar("R")
 
 
-def guarded(desk: Desk, incoming: Incoming, framework: Framework[R], view: Callable[[], R]) -> R:
+def guarded(policy: RequestPolicy, incoming: Incoming, framework: Framework[R], view: Callable[[], R]) -> R:
     """The response of the view, or the one to give in its place."""
     request = incoming.request
-    if not desk.wants(incoming.method, request):
-        return settle(view())
+    if not policy.wants(incoming.method, request):
+        return awaited(view())
     try:
-        key = desk.find_key(incoming.header_values(desk.rules.header), request)
+        key = policy.find_key(incoming.header_values(policy.rules.header), request)
         if key is None:
-            return settle(view())
-        whole_key = desk.whose(key, request)
+            return awaited(view())
+        whole_key = policy.whose(key, request)
         if whole_key is None:
-            response: R = settle(view())
-            desk.unguarded(framework.status(response))
+            response: R = awaited(view())
+            policy.unguarded(framework.status(response))
             return response
-        if desk.is_inner(incoming.environ, whole_key):
-            return settle(view())
-        body = incoming.body(desk.rules.request_limit)
+        if policy.is_inner(incoming.environ, whole_key):
+            return awaited(view())
+        body = incoming.body(policy.rules.request_limit)
         head = Head(incoming.method, incoming.path, incoming.query, body.content_type)
-        compared = desk.compared(request, head, incoming.header_values, body.chunks)
+        compared = policy.compared(request, head, incoming.header_values, body.chunks)
     except Refused as refused:
-        return framework.respond(problem(refused.code, the_key=desk.rules.the_key))
-    exchange = desk.exchange(whole_key, compared)
+        return framework.respond(problem(refused.code, the_key=policy.rules.the_key))
+    exchange = policy.exchange(whole_key, compared)
     answer = exchange.begin(",".join(incoming.header_values("accept-encoding")) or None)
     if answer is not None:
-        return framework.respond(desk.authorized(request, answer))
+        return framework.respond(policy.authorized(request, answer))
     # What is stored goes to others too, who may accept no coding: whatever compresses stands outside of us.
     accepts = incoming.environ.pop("HTTP_ACCEPT_ENCODING", None)
     try:
-        return _run(exchange, framework, view, desk.rules)
+        return _run(exchange, framework, view, policy.rules)
     finally:
         if accepts is not None:
             incoming.environ["HTTP_ACCEPT_ENCODING"] = accepts
@@ -55,9 +55,9 @@ def guarded(desk: Desk, incoming: Incoming, framework: Framework[R], view: Calla
 def _run(exchange: Exchange, framework: Framework[R], view: Callable[[], R], rules: Rules) -> R:
     token = current.set(exchange.handling)
     try:
-        return _settled(exchange, framework, settle(view()), rules)
+        return _concluded(exchange, framework, awaited(view()), rules)
     except Exception as exc:
-        if exchange.settled:
+        if exchange.concluded:
             raise
         answer = exchange.failed(exc)
         if answer is None:
@@ -66,16 +66,16 @@ def _run(exchange: Exchange, framework: Framework[R], view: Callable[[], R], rul
             logger.exception("A handler failed, and its key gets this answer from now on")
         return framework.respond(answer)
     except BaseException as exc:
-        if not exchange.settled:
+        if not exchange.concluded:
             exchange.abandon(exc)
         raise
     finally:
         current.reset(token)
 
 
-def _settled(exchange: Exchange, framework: Framework[R], response: R, rules: Rules) -> R:
+def _concluded(exchange: Exchange, framework: Framework[R], response: R, rules: Rules) -> R:
     if exchange.handling.done is not None:
         return framework.respond(exchange.repeat(exchange.handling.done))
-    seen: Answer = settle(framework.seen(response, rules))
-    framework.add(response, exchange.settle(seen.status, seen.headers, seen.body))
+    seen: Answer = awaited(framework.seen(response, rules))
+    framework.add(response, exchange.conclude(seen.status, seen.headers, seen.body))
     return response

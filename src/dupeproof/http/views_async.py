@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from dupeproof.core.events import logger
-from dupeproof.guards.runtime_async import settle
+from dupeproof.guards.runtime_async import awaited
 from dupeproof.http.answers import Answer
 from dupeproof.http.exchange_async import AsyncExchange
 from dupeproof.http.fingerprints import Head
 from dupeproof.http.handler_context import current
 from dupeproof.http.problems import Refused, problem
-from dupeproof.http.request_policy_async import AsyncDesk
+from dupeproof.http.request_policy_async import AsyncRequestPolicy
 from dupeproof.http.rules import Rules
 from dupeproof.http.view_adapters import Framework, Incoming
 
@@ -18,36 +18,36 @@ R = TypeVar("R")
 
 
 async def guarded(
-    desk: AsyncDesk, incoming: Incoming, framework: Framework[R], view: Callable[[], Awaitable[R]]
+    policy: AsyncRequestPolicy, incoming: Incoming, framework: Framework[R], view: Callable[[], Awaitable[R]]
 ) -> R:
     """The response of the view, or the one to give in its place."""
     request = incoming.request
-    if not desk.wants(incoming.method, request):
-        return await settle(view())
+    if not policy.wants(incoming.method, request):
+        return await awaited(view())
     try:
-        key = desk.find_key(incoming.header_values(desk.rules.header), request)
+        key = policy.find_key(incoming.header_values(policy.rules.header), request)
         if key is None:
-            return await settle(view())
-        whole_key = await desk.whose(key, request)
+            return await awaited(view())
+        whole_key = await policy.whose(key, request)
         if whole_key is None:
-            response: R = await settle(view())
-            desk.unguarded(framework.status(response))
+            response: R = await awaited(view())
+            policy.unguarded(framework.status(response))
             return response
-        if desk.is_inner(incoming.environ, whole_key):
-            return await settle(view())
-        body = incoming.body(desk.rules.request_limit)
+        if policy.is_inner(incoming.environ, whole_key):
+            return await awaited(view())
+        body = incoming.body(policy.rules.request_limit)
         head = Head(incoming.method, incoming.path, incoming.query, body.content_type)
-        compared = desk.compared(request, head, incoming.header_values, body.chunks)
+        compared = policy.compared(request, head, incoming.header_values, body.chunks)
     except Refused as refused:
-        return framework.respond(problem(refused.code, the_key=desk.rules.the_key))
-    exchange = desk.exchange(whole_key, compared)
+        return framework.respond(problem(refused.code, the_key=policy.rules.the_key))
+    exchange = policy.exchange(whole_key, compared)
     answer = await exchange.begin(",".join(incoming.header_values("accept-encoding")) or None)
     if answer is not None:
-        return framework.respond(await desk.authorized(request, answer))
+        return framework.respond(await policy.authorized(request, answer))
     # What is stored goes to others too, who may accept no coding: whatever compresses stands outside of us.
     accepts = incoming.environ.pop("HTTP_ACCEPT_ENCODING", None)
     try:
-        return await _run(exchange, framework, view, desk.rules)
+        return await _run(exchange, framework, view, policy.rules)
     finally:
         if accepts is not None:
             incoming.environ["HTTP_ACCEPT_ENCODING"] = accepts
@@ -58,9 +58,9 @@ async def _run(
 ) -> R:
     token = current.set(exchange.handling)
     try:
-        return await _settled(exchange, framework, await settle(view()), rules)
+        return await _concluded(exchange, framework, await awaited(view()), rules)
     except Exception as exc:
-        if exchange.settled:
+        if exchange.concluded:
             raise
         answer = await exchange.failed(exc)
         if answer is None:
@@ -69,16 +69,16 @@ async def _run(
             logger.exception("A handler failed, and its key gets this answer from now on")
         return framework.respond(answer)
     except BaseException as exc:
-        if not exchange.settled:
+        if not exchange.concluded:
             await exchange.abandon(exc)
         raise
     finally:
         current.reset(token)
 
 
-async def _settled(exchange: AsyncExchange, framework: Framework[R], response: R, rules: Rules) -> R:
+async def _concluded(exchange: AsyncExchange, framework: Framework[R], response: R, rules: Rules) -> R:
     if exchange.handling.done is not None:
         return framework.respond(await exchange.repeat(exchange.handling.done))
-    seen: Answer = await settle(framework.seen(response, rules))
-    framework.add(response, await exchange.settle(seen.status, seen.headers, seen.body))
+    seen: Answer = await awaited(framework.seen(response, rules))
+    framework.add(response, await exchange.conclude(seen.status, seen.headers, seen.body))
     return response

@@ -17,7 +17,7 @@ from dupeproof.http.exchange import Exchange
 from dupeproof.http.fingerprints import Head
 from dupeproof.http.handler_context import current
 from dupeproof.http.problems import Refused, answer_to, problem
-from dupeproof.http.request_policy import Desk
+from dupeproof.http.request_policy import RequestPolicy
 from dupeproof.http.rules import Options, Rules, Scope
 from dupeproof.http.statuses import Fate, can_be_kept, has_length, is_unbuffered
 
@@ -36,7 +36,7 @@ class WsgiRequest(Mapping[str, Any]):
         self.query: str = environ.get("QUERY_STRING", "")
 
     def header_values(self, header: str) -> list[str]:
-        """The value of a header, in which a WSGI server has joined them all."""
+        """The value of a header, in which a WSGI server has adapted them all."""
         return [self.headers[header]] if header in self.headers else []
 
     def __getitem__(self, name: str) -> Any:
@@ -79,9 +79,9 @@ StartResponse = Callable[..., Callable[[bytes], object]]
 
 
 class Outlet:
-    """Gives the app its `start_response`, takes its chunks, settles the key, then speaks to the server.
+    """Gives the app its `start_response`, takes its chunks, concludes the key, then speaks to the server.
 
-    What cannot be kept, a stream or what is too large, is settled as done before its first byte goes out.
+    What cannot be kept, a stream or what is too large, is concluded as done before its first byte goes out.
     """
 
     def __init__(
@@ -160,16 +160,16 @@ class Outlet:
     def _status(self) -> int:
         return int(self._line[:3])
 
-    def _settle(self, body: bytes | None) -> None:
+    def _conclude(self, body: bytes | None) -> None:
         headers = _encoded(self._headers)
-        self._headers = self._headers + decoded(self._exchange.settle(self._status, headers, body))
+        self._headers = self._headers + decoded(self._exchange.conclude(self._status, headers, body))
 
     def _whole(self) -> Iterable[bytes]:
         if self._exchange.handling.done is not None:
             answer = self._exchange.repeat(self._exchange.handling.done)
             return _Closing(self.answer(answer), self.close)
         body = b"".join(self._chunks)
-        self._settle(body)
+        self._conclude(body)
         self._start_response(self._line, self._headers)
         return _Closing([body], self.close)
 
@@ -179,15 +179,15 @@ class Outlet:
             return
         # What will not be stored may not be given back while its handler still runs.
         if self._exchange.fate(self._status) is Fate.STORE:
-            self._settle(None)
+            self._conclude(None)
         self._write = self._start_response(self._line, self._headers)
         self._is_passing = True
 
     def end(self, interruption: BaseException | None) -> None:
-        if self._exchange.settled:
+        if self._exchange.concluded:
             return
         if interruption is None:
-            self._settle(None)
+            self._conclude(None)
         elif isinstance(interruption, Exception):
             self._exchange.failed(interruption)
         else:
@@ -267,15 +267,15 @@ class IdempotencyMiddleware:
         self, app: App, *, store: str | Store | Once, scope: Scope, **options: Unpack[Options]
     ) -> None:
         self._app = app
-        self._desk = Desk(store, scope, options)
-        rules = self._desk.rules
+        self._policy = RequestPolicy(store, scope, options)
+        rules = self._policy.rules
         self._methods = rules.methods
         self._header = variable_of(rules.header)
         self._only_with_header = not rules.required and rules.find_key is None
 
     def close(self) -> None:
         """Give up connections, where they are ours. Closing twice is fine."""
-        self._desk.close()
+        self._policy.close()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         if environ["REQUEST_METHOD"] not in self._methods or (
@@ -283,11 +283,11 @@ class IdempotencyMiddleware:
         ):
             return self._app(environ, start_response)
         request = WsgiRequest(environ)
-        if not self._desk.wants(request.method, request):
+        if not self._policy.wants(request.method, request):
             return self._app(environ, start_response)
         try:
             values = [environ[self._header]] if self._header in environ else []
-            key = self._desk.find_key(values, request)
+            key = self._policy.find_key(values, request)
             if key is None:
                 return self._app(environ, start_response)
             whole_key = self._whose(key, request)
@@ -295,16 +295,16 @@ class IdempotencyMiddleware:
                 return send_answer(start_response, whole_key)
             if whole_key is None:
                 return self._app(environ, self._watched(start_response))
-            if self._desk.is_inner(environ, whole_key):
+            if self._policy.is_inner(environ, whole_key):
                 return self._app(environ, start_response)
             return self._guard(environ, start_response, request, whole_key)
         except Refused as refused:
-            return send_answer(start_response, problem(refused.code, the_key=self._desk.rules.the_key))
+            return send_answer(start_response, problem(refused.code, the_key=self._policy.rules.the_key))
 
     def _whose(self, key: str, request: WsgiRequest) -> str | Answer | None:
         """The whole key; or what an HTTPException of the scope's says."""
         try:
-            return self._desk.whose(key, request)
+            return self._policy.whose(key, request)
         except Refused:
             raise
         except Exception as exc:
@@ -317,7 +317,7 @@ class IdempotencyMiddleware:
         """For a request that is not guarded although it has a key: the one who reads the log should know."""
 
         def watched(status: str, *others: Any) -> Callable[[bytes], object]:
-            self._desk.unguarded(int(status[:3]))
+            self._policy.unguarded(int(status[:3]))
             return start_response(status, *others)
 
         return watched
@@ -325,13 +325,13 @@ class IdempotencyMiddleware:
     def _guard(
         self, environ: Environ, start_response: StartResponse, request: WsgiRequest, key: str
     ) -> Iterable[bytes]:
-        body = _read(environ, self._desk.rules.request_limit)
+        body = _read(environ, self._policy.rules.request_limit)
         try:
             content_type = environ.get("CONTENT_TYPE", "").encode("latin-1", "replace")
             query = request.query.encode("latin-1", "replace")
             head = Head(request.method, request.path, query, content_type)
-            compared = self._desk.compared(request, head, request.header_values, body)
-            exchange = self._desk.exchange(key, compared)
+            compared = self._policy.compared(request, head, request.header_values, body)
+            exchange = self._policy.exchange(key, compared)
             answer = exchange.begin(environ.get("HTTP_ACCEPT_ENCODING"))
             if answer is not None:
                 answer = self._authorized(request, answer)
@@ -342,11 +342,11 @@ class IdempotencyMiddleware:
             body.close()
             return send_answer(start_response, answer)
         environ["wsgi.input"] = body.rewound()
-        return self._run(environ, exchange, Outlet(exchange, start_response, body, self._desk.rules))
+        return self._run(environ, exchange, Outlet(exchange, start_response, body, self._policy.rules))
 
     def _authorized(self, request: WsgiRequest, answer: Answer) -> Answer:
         try:
-            return self._desk.authorized(request, answer)
+            return self._policy.authorized(request, answer)
         except Exception as exc:
             said = answer_to(exc)
             if said is None:
@@ -360,7 +360,7 @@ class IdempotencyMiddleware:
         try:
             return outlet.take(self._app(environ, outlet.start))
         except Exception as exc:
-            answer = None if exchange.settled else exchange.failed(exc)
+            answer = None if exchange.concluded else exchange.failed(exc)
             outlet.close()
             if answer is None:
                 raise
@@ -368,7 +368,7 @@ class IdempotencyMiddleware:
                 logger.exception("A handler failed, and its key gets this answer from now on")
             return outlet.answer(answer)
         except BaseException as exc:
-            if not exchange.settled:
+            if not exchange.concluded:
                 exchange.abandon(exc)
             outlet.close()
             raise

@@ -7,7 +7,7 @@ from msgspec import Struct
 from dupeproof.core.lateness import Lateness, Tally, lateness_by_group
 from dupeproof.inbox import statements, windows
 from dupeproof.inbox.inbox import Inbox
-from dupeproof.sql import Translated, join
+from dupeproof.sql import Translated, adapt
 from dupeproof.sql.faults import table_missing
 
 _TRANSLATED = Translated(table_missing("dupeproof_windows", "inbox"))
@@ -23,8 +23,8 @@ class Group(Struct, frozen=True):
 def read_groups(database: Any) -> dict[str, Group]:
     """By name; those that have a window of their own, or had a duplicate. `database` as for `Inbox`."""
     with _TRANSLATED, Inbox("any", database=database).transaction() as connection:
-        joined = join(connection)
-        chosen = dict(joined.execute(windows.LIST))
-        found = lateness_by_group(map(Tally.of, joined.execute(statements.LATENESS)))
+        adapted = adapt(connection)
+        chosen = dict(adapted.execute(windows.LIST))
+        found = lateness_by_group(map(Tally.of, adapted.execute(statements.LATENESS)))
     names = sorted(chosen.keys() | found.keys())
     return {name: Group(name, chosen.get(name), found.get(name, Lateness())) for name in names}

@@ -18,7 +18,7 @@ from dupeproof.inbox.arrivals import Arrival, told
 from dupeproof.inbox.insert_once import insertion
 from dupeproof.inbox.windows import Window
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
-from dupeproof.sql import Joined, Translated, join
+from dupeproof.sql import CallerConnection, Translated, adapt
 from dupeproof.sql.database_option import no_database
 from dupeproof.sql.databases import opened
 from dupeproof.sql.faults import DUPLICATE_KEY, code_of, table_missing
@@ -79,18 +79,18 @@ class Inbox:
             return (self.arrivals(connection, [message_id]))[0] is not Arrival.AGAIN
         digest = self._digest(check_key(message_id))
         with _TRANSLATED:
-            joined = self._joined(connection)
+            adapted = self._joined(connection)
             values = {
                 "group": self.group,
                 "window": self._window.milliseconds,
-                **statements.keys(joined.dialect, [digest]),
+                **statements.keys(adapted.dialect, [digest]),
             }
-            if joined.dialect == "mysql":
-                new = bool(_marked(joined, [digest], values))
+            if adapted.dialect == "mysql":
+                new = bool(_marked(adapted, [digest], values))
             else:
-                new = joined.count(statements.mark(joined.dialect, 1), values) == 1
+                new = adapted.count(statements.mark(adapted.dialect, 1), values) == 1
                 if not new:
-                    joined.count(statements.came_again(joined.dialect, 1), values)
+                    adapted.count(statements.came_again(adapted.dialect, 1), values)
         if armed and new:
             reached("after-mark")
         return new
@@ -107,14 +107,14 @@ class Inbox:
         if len(digests) > statements.MOST_IDS:
             raise ConfigError(f"give at most {statements.MOST_IDS:,} ids at a time; got {len(digests):,}")
         with _TRANSLATED:
-            joined = self._joined(connection)
+            adapted = self._joined(connection)
             # Sorted, so that two batches cannot wait for each other in a circle.
             wanted = sorted(set(digests))
-            new = _marked(joined, wanted, self._values(joined, wanted, statements.to_mark))
+            new = _marked(adapted, wanted, self._values(adapted, wanted, statements.to_mark))
             known = [digest for digest in wanted if digest not in new]
-            if known and joined.dialect != "mysql":  # these rows are locked by now
-                again = statements.came_again(joined.dialect, len(known))
-                joined.count(again, self._values(joined, known))
+            if known and adapted.dialect != "mysql":  # these rows are locked by now
+                again = statements.came_again(adapted.dialect, len(known))
+                adapted.count(again, self._values(adapted, known))
         if armed and new:
             reached("after-mark")
         # Taken out when it is answered, so the second of a batch came again.
@@ -131,9 +131,9 @@ class Inbox:
         """
         wanted = {self._digest(text) for text in check_keys(message_ids)}
         with _TRANSLATED:
-            joined = join(connection)
-            statement = statements.count(joined.dialect, len(wanted)) if wanted else "SELECT 0"
-            [(found,)] = joined.execute(statement, self._values(joined, sorted(wanted)) if wanted else {})
+            adapted = adapt(connection)
+            statement = statements.count(adapted.dialect, len(wanted)) if wanted else "SELECT 0"
+            [(found,)] = adapted.execute(statement, self._values(adapted, sorted(wanted)) if wanted else {})
         if found != len(wanted):
             raise ConfigError(
                 "the transaction was rolled back while the message was worked on; leave its end to whoever began it"
@@ -143,34 +143,34 @@ class Inbox:
         """Take back what was marked in this transaction, where a savepoint undid the work and not the mark."""
         digests = sorted({self._digest(text) for text in check_keys(message_ids)})
         with _TRANSLATED:
-            joined = join(connection)
+            adapted = adapt(connection)
             if digests:
-                values = statements.keys(joined.dialect, digests)
-                joined.count(statements.unmark(joined.dialect, len(digests)), values)
+                values = statements.keys(adapted.dialect, digests)
+                adapted.count(statements.unmark(adapted.dialect, len(digests)), values)
 
     def begin_attempt(self, connection: Any, message_id: Key) -> int:
         """Count an attempt at a message, and say how many were begun and not ended. Commit before the work begins.
 
-        For consumers, so that a message that kills them each time can be put aside where the broker does not count. A row
+        For consumers, so that a message that kills them each time can be dead-lettered where the broker does not count. A row
         is written; so only for messages that came before.
         """
         with _ATTEMPTS:
-            joined = join(connection)
-            joined.check_transaction()
-            values = statements.keys(joined.dialect, [self._digest(check_key(message_id))])
-            rows = joined.execute(statements.BEGIN[joined.dialect], values)
-            if joined.dialect == "mysql":
-                rows = joined.execute(statements.BEGUN, values)
+            adapted = adapt(connection)
+            adapted.check_transaction()
+            values = statements.keys(adapted.dialect, [self._digest(check_key(message_id))])
+            rows = adapted.execute(statements.BEGIN[adapted.dialect], values)
+            if adapted.dialect == "mysql":
+                rows = adapted.execute(statements.BEGUN, values)
         return int(rows[0][0])
 
     def end_attempts(self, connection: Any, message_ids: Iterable[Key]) -> None:
         """The work is done, in this transaction."""
         digests = sorted({self._digest(text) for text in check_keys(message_ids)})
         with _ATTEMPTS:
-            joined = join(connection)
+            adapted = adapt(connection)
             if digests:
-                values = statements.keys(joined.dialect, digests)
-                joined.count(statements.end(joined.dialect, len(digests)), values)
+                values = statements.keys(adapted.dialect, digests)
+                adapted.count(statements.end(adapted.dialect, len(digests)), values)
 
     def insert_once(
         self, connection: Any, table: str, values: Mapping[str, Any], *, key: str | Sequence[str]
@@ -183,21 +183,21 @@ class Inbox:
         """
         wanted = insertion(table, values, key)
         with Translated():  # a missing table is not one of ours
-            joined = join(connection)
-            joined.check_transaction()
-            if joined.dialect == "mysql":
-                return _inserted_in_mysql(joined, wanted)
-            return bool(joined.execute(wanted.statement(joined.dialect), wanted.parameters))
+            adapted = adapt(connection)
+            adapted.check_transaction()
+            if adapted.dialect == "mysql":
+                return _inserted_in_mysql(adapted, wanted)
+            return bool(adapted.execute(wanted.statement(adapted.dialect), wanted.parameters))
 
     def create_schema(self, connection: Any) -> None:
         """Make the tables; making them twice is fine. MariaDB and MySQL commit your transaction for it."""
         with _TRANSLATED:
-            create_tables(join(connection), "inbox")
+            create_tables(adapt(connection), "inbox")
 
     def window(self, connection: Any) -> timedelta:
         """How long messages of this group are remembered now."""
         with _TRANSLATED:
-            self._look(join(connection))
+            self._look(adapt(connection))
         return timedelta(milliseconds=self._window.milliseconds)
 
     def change_window(self, connection: Any, window: Duration | None) -> None:
@@ -206,12 +206,12 @@ class Inbox:
         It holds for what is marked from then on. A duration, or a name out of `WINDOWS`.
         """
         with _TRANSLATED:
-            joined = join(connection)
+            adapted = adapt(connection)
             if window is None:
-                joined.execute(windows.REMOVE, {"group": self.group})
+                adapted.execute(windows.REMOVE, {"group": self.group})
             else:
                 values = {"group": self.group, "window": windows.window_milliseconds(window)}
-                joined.execute(windows.WRITE[joined.dialect], values)
+                adapted.execute(windows.WRITE[adapted.dialect], values)
 
     def lateness(self, connection: Any) -> Lateness:
         """How long after the first one duplicates of this group came, how many of them too late, and the window that suggests.
@@ -219,8 +219,8 @@ class Inbox:
         A message that came again is counted by the last time it did, for a window must outlast that.
         """
         with _TRANSLATED:
-            joined = join(connection)
-            rows = joined.execute(statements.LATENESS_OF_GROUP, {"group": self.group})
+            adapted = adapt(connection)
+            rows = adapted.execute(statements.LATENESS_OF_GROUP, {"group": self.group})
         return lateness_by_group(map(Tally.of, rows)).get(self.group, Lateness())
 
     def purge(self, connection: Any, limit: int = 1_000) -> int:
@@ -230,33 +230,33 @@ class Inbox:
         may wait for what this one adds to the figures of `lateness`.
         """
         with _TRANSLATED:
-            joined = join(connection)
-            joined.check_transaction()
-            return purge_inbox(joined, limit)
+            adapted = adapt(connection)
+            adapted.check_transaction()
+            return purge_inbox(adapted, limit)
 
-    def _joined(self, connection: Any) -> Joined:
-        joined = join(connection)
-        joined.check_transaction()
+    def _joined(self, connection: Any) -> CallerConnection:
+        adapted = adapt(connection)
+        adapted.check_transaction()
         if self._window.is_due:
-            if joined.dialect in windows.LOCK:
-                joined.execute(windows.LOCK[joined.dialect])
-            self._look(joined)
-        return joined
+            if adapted.dialect in windows.LOCK:
+                adapted.execute(windows.LOCK[adapted.dialect])
+            self._look(adapted)
+        return adapted
 
     def _values(
         self,
-        joined: Joined,
+        adapted: CallerConnection,
         digests: Sequence[bytes],
         given_as: Callable[[Dialect, Sequence[bytes]], Mapping[str, Any]] = statements.keys,
     ) -> dict[str, Any]:
         return {
             "group": self.group,
             "window": self._window.milliseconds,
-            **given_as(joined.dialect, digests),
+            **given_as(adapted.dialect, digests),
         }
 
-    def _look(self, joined: Joined) -> None:
-        rows = joined.execute(windows.READ, {"group": self.group})
+    def _look(self, adapted: CallerConnection) -> None:
+        rows = adapted.execute(windows.READ, {"group": self.group})
         self._window.found(rows[0][0] if rows else None)
 
 
@@ -268,28 +268,30 @@ def _announced(transaction: AbstractContextManager[Any]) -> Iterator[Any]:
     reached("after-commit")
 
 
-def _marked(joined: Joined, digests: Sequence[bytes], values: dict[str, Any]) -> dict[bytes, Arrival]:
+def _marked(
+    adapted: CallerConnection, digests: Sequence[bytes], values: dict[str, Any]
+) -> dict[bytes, Arrival]:
     """Those of them that are new, or late and so taken for new."""
-    if joined.dialect == "mysql":
+    if adapted.dialect == "mysql":
         values["token"] = secrets.token_hex(8)
-        affected = joined.count(statements.mark("mysql", len(digests)), values)
+        affected = adapted.count(statements.mark("mysql", len(digests)), values)
         if affected == len(digests):
             return dict.fromkeys(digests, Arrival.FIRST)
-        rows = joined.execute(statements.marked(len(digests)), values)
+        rows = adapted.execute(statements.marked(len(digests)), values)
     else:
-        statement = statements.mark(joined.dialect, len(digests), returning=True)
-        rows = joined.execute(statement, values)
+        statement = statements.mark(adapted.dialect, len(digests), returning=True)
+        rows = adapted.execute(statement, values)
     return {
         bytes.fromhex(key.replace("-", "")): Arrival.LATE if late else Arrival.FIRST for key, late in rows
     }
 
 
-def _inserted_in_mysql(joined: Joined, wanted: Any) -> bool:
+def _inserted_in_mysql(adapted: CallerConnection, wanted: Any) -> bool:
     try:
-        joined.execute(wanted.statement("mysql"), wanted.parameters)
+        adapted.execute(wanted.statement("mysql"), wanted.parameters)
     except Exception as exc:
         # Of the statement nothing is left, and the transaction goes on. It may have been another constraint.
-        if code_of(exc) not in DUPLICATE_KEY or not joined.execute(
+        if code_of(exc) not in DUPLICATE_KEY or not adapted.execute(
             wanted.same_key("mysql"), wanted.parameters
         ):
             raise

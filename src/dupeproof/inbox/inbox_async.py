@@ -17,7 +17,7 @@ from dupeproof.inbox.arrivals import Arrival, told
 from dupeproof.inbox.insert_once import insertion
 from dupeproof.inbox.windows import Window
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
-from dupeproof.sql import AsyncJoined, Translated, join_async
+from dupeproof.sql import AsyncCallerConnection, Translated, adapt_async
 from dupeproof.sql.database_option import no_database
 from dupeproof.sql.databases_async import opened
 from dupeproof.sql.faults import DUPLICATE_KEY, code_of, table_missing
@@ -78,18 +78,18 @@ class AsyncInbox:
             return (await self.arrivals(connection, [message_id]))[0] is not Arrival.AGAIN
         digest = self._digest(check_key(message_id))
         with _TRANSLATED:
-            joined = await self._joined(connection)
+            adapted = await self._joined(connection)
             values = {
                 "group": self.group,
                 "window": self._window.milliseconds,
-                **statements.keys(joined.dialect, [digest]),
+                **statements.keys(adapted.dialect, [digest]),
             }
-            if joined.dialect == "mysql":
-                new = bool(await _marked(joined, [digest], values))
+            if adapted.dialect == "mysql":
+                new = bool(await _marked(adapted, [digest], values))
             else:
-                new = await joined.count(statements.mark(joined.dialect, 1), values) == 1
+                new = await adapted.count(statements.mark(adapted.dialect, 1), values) == 1
                 if not new:
-                    await joined.count(statements.came_again(joined.dialect, 1), values)
+                    await adapted.count(statements.came_again(adapted.dialect, 1), values)
         if armed and new:
             reached("after-mark")
         return new
@@ -106,14 +106,14 @@ class AsyncInbox:
         if len(digests) > statements.MOST_IDS:
             raise ConfigError(f"give at most {statements.MOST_IDS:,} ids at a time; got {len(digests):,}")
         with _TRANSLATED:
-            joined = await self._joined(connection)
+            adapted = await self._joined(connection)
             # Sorted, so that two batches cannot wait for each other in a circle.
             wanted = sorted(set(digests))
-            new = await _marked(joined, wanted, self._values(joined, wanted, statements.to_mark))
+            new = await _marked(adapted, wanted, self._values(adapted, wanted, statements.to_mark))
             known = [digest for digest in wanted if digest not in new]
-            if known and joined.dialect != "mysql":  # these rows are locked by now
-                again = statements.came_again(joined.dialect, len(known))
-                await joined.count(again, self._values(joined, known))
+            if known and adapted.dialect != "mysql":  # these rows are locked by now
+                again = statements.came_again(adapted.dialect, len(known))
+                await adapted.count(again, self._values(adapted, known))
         if armed and new:
             reached("after-mark")
         # Taken out when it is answered, so the second of a batch came again.
@@ -130,10 +130,10 @@ class AsyncInbox:
         """
         wanted = {self._digest(text) for text in check_keys(message_ids)}
         with _TRANSLATED:
-            joined = await join_async(connection)
-            statement = statements.count(joined.dialect, len(wanted)) if wanted else "SELECT 0"
-            [(found,)] = await joined.execute(
-                statement, self._values(joined, sorted(wanted)) if wanted else {}
+            adapted = await adapt_async(connection)
+            statement = statements.count(adapted.dialect, len(wanted)) if wanted else "SELECT 0"
+            [(found,)] = await adapted.execute(
+                statement, self._values(adapted, sorted(wanted)) if wanted else {}
             )
         if found != len(wanted):
             raise ConfigError(
@@ -144,34 +144,34 @@ class AsyncInbox:
         """Take back what was marked in this transaction, where a savepoint undid the work and not the mark."""
         digests = sorted({self._digest(text) for text in check_keys(message_ids)})
         with _TRANSLATED:
-            joined = await join_async(connection)
+            adapted = await adapt_async(connection)
             if digests:
-                values = statements.keys(joined.dialect, digests)
-                await joined.count(statements.unmark(joined.dialect, len(digests)), values)
+                values = statements.keys(adapted.dialect, digests)
+                await adapted.count(statements.unmark(adapted.dialect, len(digests)), values)
 
     async def begin_attempt(self, connection: Any, message_id: Key) -> int:
         """Count an attempt at a message, and say how many were begun and not ended. Commit before the work begins.
 
-        For consumers, so that a message that kills them each time can be put aside where the broker does not count. A row
+        For consumers, so that a message that kills them each time can be dead-lettered where the broker does not count. A row
         is written; so only for messages that came before.
         """
         with _ATTEMPTS:
-            joined = await join_async(connection)
-            joined.check_transaction()
-            values = statements.keys(joined.dialect, [self._digest(check_key(message_id))])
-            rows = await joined.execute(statements.BEGIN[joined.dialect], values)
-            if joined.dialect == "mysql":
-                rows = await joined.execute(statements.BEGUN, values)
+            adapted = await adapt_async(connection)
+            adapted.check_transaction()
+            values = statements.keys(adapted.dialect, [self._digest(check_key(message_id))])
+            rows = await adapted.execute(statements.BEGIN[adapted.dialect], values)
+            if adapted.dialect == "mysql":
+                rows = await adapted.execute(statements.BEGUN, values)
         return int(rows[0][0])
 
     async def end_attempts(self, connection: Any, message_ids: Iterable[Key]) -> None:
         """The work is done, in this transaction."""
         digests = sorted({self._digest(text) for text in check_keys(message_ids)})
         with _ATTEMPTS:
-            joined = await join_async(connection)
+            adapted = await adapt_async(connection)
             if digests:
-                values = statements.keys(joined.dialect, digests)
-                await joined.count(statements.end(joined.dialect, len(digests)), values)
+                values = statements.keys(adapted.dialect, digests)
+                await adapted.count(statements.end(adapted.dialect, len(digests)), values)
 
     async def insert_once(
         self, connection: Any, table: str, values: Mapping[str, Any], *, key: str | Sequence[str]
@@ -184,21 +184,21 @@ class AsyncInbox:
         """
         wanted = insertion(table, values, key)
         with Translated():  # a missing table is not one of ours
-            joined = await join_async(connection)
-            joined.check_transaction()
-            if joined.dialect == "mysql":
-                return await _inserted_in_mysql(joined, wanted)
-            return bool(await joined.execute(wanted.statement(joined.dialect), wanted.parameters))
+            adapted = await adapt_async(connection)
+            adapted.check_transaction()
+            if adapted.dialect == "mysql":
+                return await _inserted_in_mysql(adapted, wanted)
+            return bool(await adapted.execute(wanted.statement(adapted.dialect), wanted.parameters))
 
     async def create_schema(self, connection: Any) -> None:
         """Make the tables; making them twice is fine. MariaDB and MySQL commit your transaction for it."""
         with _TRANSLATED:
-            await create_tables(await join_async(connection), "inbox")
+            await create_tables(await adapt_async(connection), "inbox")
 
     async def window(self, connection: Any) -> timedelta:
         """How long messages of this group are remembered now."""
         with _TRANSLATED:
-            await self._look(await join_async(connection))
+            await self._look(await adapt_async(connection))
         return timedelta(milliseconds=self._window.milliseconds)
 
     async def change_window(self, connection: Any, window: Duration | None) -> None:
@@ -207,12 +207,12 @@ class AsyncInbox:
         It holds for what is marked from then on. A duration, or a name out of `WINDOWS`.
         """
         with _TRANSLATED:
-            joined = await join_async(connection)
+            adapted = await adapt_async(connection)
             if window is None:
-                await joined.execute(windows.REMOVE, {"group": self.group})
+                await adapted.execute(windows.REMOVE, {"group": self.group})
             else:
                 values = {"group": self.group, "window": windows.window_milliseconds(window)}
-                await joined.execute(windows.WRITE[joined.dialect], values)
+                await adapted.execute(windows.WRITE[adapted.dialect], values)
 
     async def lateness(self, connection: Any) -> Lateness:
         """How long after the first one duplicates of this group came, how many of them too late, and the window that suggests.
@@ -220,8 +220,8 @@ class AsyncInbox:
         A message that came again is counted by the last time it did, for a window must outlast that.
         """
         with _TRANSLATED:
-            joined = await join_async(connection)
-            rows = await joined.execute(statements.LATENESS_OF_GROUP, {"group": self.group})
+            adapted = await adapt_async(connection)
+            rows = await adapted.execute(statements.LATENESS_OF_GROUP, {"group": self.group})
         return lateness_by_group(map(Tally.of, rows)).get(self.group, Lateness())
 
     async def purge(self, connection: Any, limit: int = 1_000) -> int:
@@ -231,33 +231,33 @@ class AsyncInbox:
         may wait for what this one adds to the figures of `lateness`.
         """
         with _TRANSLATED:
-            joined = await join_async(connection)
-            joined.check_transaction()
-            return await purge_inbox(joined, limit)
+            adapted = await adapt_async(connection)
+            adapted.check_transaction()
+            return await purge_inbox(adapted, limit)
 
-    async def _joined(self, connection: Any) -> AsyncJoined:
-        joined = await join_async(connection)
-        joined.check_transaction()
+    async def _joined(self, connection: Any) -> AsyncCallerConnection:
+        adapted = await adapt_async(connection)
+        adapted.check_transaction()
         if self._window.is_due:
-            if joined.dialect in windows.LOCK:
-                await joined.execute(windows.LOCK[joined.dialect])
-            await self._look(joined)
-        return joined
+            if adapted.dialect in windows.LOCK:
+                await adapted.execute(windows.LOCK[adapted.dialect])
+            await self._look(adapted)
+        return adapted
 
     def _values(
         self,
-        joined: AsyncJoined,
+        adapted: AsyncCallerConnection,
         digests: Sequence[bytes],
         given_as: Callable[[Dialect, Sequence[bytes]], Mapping[str, Any]] = statements.keys,
     ) -> dict[str, Any]:
         return {
             "group": self.group,
             "window": self._window.milliseconds,
-            **given_as(joined.dialect, digests),
+            **given_as(adapted.dialect, digests),
         }
 
-    async def _look(self, joined: AsyncJoined) -> None:
-        rows = await joined.execute(windows.READ, {"group": self.group})
+    async def _look(self, adapted: AsyncCallerConnection) -> None:
+        rows = await adapted.execute(windows.READ, {"group": self.group})
         self._window.found(rows[0][0] if rows else None)
 
 
@@ -270,29 +270,29 @@ async def _announced(transaction: AbstractAsyncContextManager[Any]) -> AsyncIter
 
 
 async def _marked(
-    joined: AsyncJoined, digests: Sequence[bytes], values: dict[str, Any]
+    adapted: AsyncCallerConnection, digests: Sequence[bytes], values: dict[str, Any]
 ) -> dict[bytes, Arrival]:
     """Those of them that are new, or late and so taken for new."""
-    if joined.dialect == "mysql":
+    if adapted.dialect == "mysql":
         values["token"] = secrets.token_hex(8)
-        affected = await joined.count(statements.mark("mysql", len(digests)), values)
+        affected = await adapted.count(statements.mark("mysql", len(digests)), values)
         if affected == len(digests):
             return dict.fromkeys(digests, Arrival.FIRST)
-        rows = await joined.execute(statements.marked(len(digests)), values)
+        rows = await adapted.execute(statements.marked(len(digests)), values)
     else:
-        statement = statements.mark(joined.dialect, len(digests), returning=True)
-        rows = await joined.execute(statement, values)
+        statement = statements.mark(adapted.dialect, len(digests), returning=True)
+        rows = await adapted.execute(statement, values)
     return {
         bytes.fromhex(key.replace("-", "")): Arrival.LATE if late else Arrival.FIRST for key, late in rows
     }
 
 
-async def _inserted_in_mysql(joined: AsyncJoined, wanted: Any) -> bool:
+async def _inserted_in_mysql(adapted: AsyncCallerConnection, wanted: Any) -> bool:
     try:
-        await joined.execute(wanted.statement("mysql"), wanted.parameters)
+        await adapted.execute(wanted.statement("mysql"), wanted.parameters)
     except Exception as exc:
         # Of the statement nothing is left, and the transaction goes on. It may have been another constraint.
-        if code_of(exc) not in DUPLICATE_KEY or not await joined.execute(
+        if code_of(exc) not in DUPLICATE_KEY or not await adapted.execute(
             wanted.same_key("mysql"), wanted.parameters
         ):
             raise

@@ -12,7 +12,7 @@ from dupeproof.sql.statements import Dialect, numbered
 CHANNEL = "dupeproof_outbox"
 _MOST_ROWS = 500
 """In one statement: drivers and databases have limits for the number of parameters."""
-_COLUMNS = "lane, id, aggregatetype, aggregateid, type, payload, headers, not_before"
+_COLUMNS = "shard, id, aggregatetype, aggregateid, type, payload, headers, not_before"
 _GIVEN = ", ".join(f":{name}" for name in FIELDS[:-2])
 _NOW = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
@@ -34,8 +34,8 @@ _ADDING: dict[Dialect, _Adding] = {
     # One whose time is past stands among those without: the marks from which a relay reads rely on it.
     "postgresql": _Adding(
         _COLUMNS,
-        f"(CASE WHEN {_AT} <= clock_timestamp() THEN -1 - CAST(:lane AS integer) ELSE CAST(:lane AS integer) END, "
-        f"{_GIVEN.removeprefix(':lane, ')}, "
+        f"(CASE WHEN {_AT} <= clock_timestamp() THEN -1 - CAST(:shard AS integer) ELSE CAST(:shard AS integer) END, "
+        f"{_GIVEN.removeprefix(':shard, ')}, "
         f"coalesce({_AT}, clock_timestamp() + CAST(:delay AS bigint) * interval '1 millisecond'))",
     ),
     "sqlite": _in_milliseconds(_NOW["sqlite"]),

@@ -17,20 +17,20 @@ from dupeproof.errors import ConfigError
 from dupeproof.keys.ids import content_id, new_id
 from dupeproof.keys.names import Key, check_key
 
-LANES = 64
-"""How many relays can be at work at once. The same for ever: it decides which keys share a lane."""
+SHARDS = 64
+"""How many relays can be at work at once. The same for ever: it decides which keys share a shard."""
 MAX_NAME = 255
 Ids = Literal["new", "content"]
 Row = tuple[int, str, str, str | None, str, bytes, str | None, int | None, int | None]
-FIELDS = ("lane", "id", "topic", "key", "type", "payload", "headers", "not_before", "delay")
+FIELDS = ("shard", "id", "topic", "key", "type", "payload", "headers", "not_before", "delay")
 """Of a row. Headers are JSON; times are milliseconds, since 1970 and from now."""
 Place = tuple[int, int]
-"""Lane and number: where a message stands."""
+"""Shard and number: where a message stands."""
 _encode = JsonCodec().encode
 
 
-def lane_of(kept_in: int) -> int:
-    """Delayed messages are kept in the negative of their lane."""
+def shard_of(kept_in: int) -> int:
+    """Delayed messages are kept in the negative of their shard."""
     return max(kept_in, -1 - kept_in)
 
 
@@ -69,8 +69,8 @@ class Added(Struct, frozen=True, kw_only=True):
 
 
 def message_of(fields: Any) -> Message:
-    """From what a source has read: lane, number, id, topic, key, type, payload, headers, age, attempts."""
-    lane, seq, ident, topic, key, kind, payload, headers, age, attempts = fields
+    """From what a source has read: shard, number, id, topic, key, type, payload, headers, age, attempts."""
+    shard, seq, ident, topic, key, kind, payload, headers, age, attempts = fields
     return Message(
         id=ident,
         topic=topic,
@@ -80,7 +80,7 @@ def message_of(fields: Any) -> Message:
         type=kind,
         attempt=attempts + 1,
         age=max(0.0, float(age)),
-        place=(lane, seq),
+        place=(shard, seq),
     )
 
 
@@ -107,14 +107,14 @@ class Intake:
         key = None if message.key is None else check_key(message.key)
         payload = self._payload(message.payload)
         ident = self._make_id(message, topic, key) if message.id is None else check_key(message.id)
-        lane = crc32((ident if key is None else key).encode()) % LANES
+        shard = crc32((ident if key is None else key).encode()) % SHARDS
         delay = None if message.delay is None else milliseconds(message.delay, name="delay")
         not_before = _moment(message.not_before, delay)
         if not_before is not None or delay is not None:
-            lane = -1 - lane
+            shard = -1 - shard
         kind = "" if message.type == "" else _name(message.type, "type")
         headers = self._headers(message.headers, outgoing())
-        return lane, ident, topic, key, kind, payload, headers, not_before, delay
+        return shard, ident, topic, key, kind, payload, headers, not_before, delay
 
     def _payload(self, value: object) -> bytes:
         data = bytes(value) if isinstance(value, bytes | bytearray | memoryview) else _to_json(value)

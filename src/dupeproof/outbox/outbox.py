@@ -11,7 +11,7 @@ from dupeproof.errors import ConfigError
 from dupeproof.keys.names import Key
 from dupeproof.outbox.insert_statements import additions
 from dupeproof.outbox.messages import Added, Ids, Intake, Row
-from dupeproof.sql import Translated, join
+from dupeproof.sql import Translated, adapt
 from dupeproof.sql.faults import table_missing
 from dupeproof.stores.tables import create_tables
 
@@ -87,17 +87,17 @@ class Outbox:
         A relay makes them by itself. MariaDB and MySQL commit your transaction for it.
         """
         with _TRANSLATED:
-            create_tables(join(connection), "outbox")
+            create_tables(adapt(connection), "outbox")
 
     def _write(self, connection: Any, rows: Sequence[Row]) -> None:
         with _TRANSLATED:
-            joined = join(connection)
-            joined.check_transaction("the message would go out")
-            if not self._has_looked and joined.would_fail_without(_TABLE):
+            adapted = adapt(connection)
+            adapted.check_transaction("the message would go out")
+            if not self._has_looked and adapted.would_fail_without(_TABLE):
                 raise ConfigError(_MISSING)
             self._has_looked = True
-            for statement, parameters in additions(joined.dialect, rows, notify=self._notify):
-                joined.execute(statement, parameters)
+            for statement, parameters in additions(adapted.dialect, rows, notify=self._notify):
+                adapted.execute(statement, parameters)
 
 
 def _added(fields: Mapping[str, Any]) -> Added:

@@ -10,7 +10,7 @@ from dupeproof.errors import ConfigError
 from dupeproof.keys.names import Key
 from dupeproof.outbox.insert_statements import additions
 from dupeproof.outbox.messages import Added, Ids, Intake, Row
-from dupeproof.sql import Translated, join_async
+from dupeproof.sql import Translated, adapt_async
 from dupeproof.sql.faults import table_missing
 from dupeproof.stores.tables_async import create_tables
 
@@ -86,17 +86,17 @@ class AsyncOutbox:
         A relay makes them by itself. MariaDB and MySQL commit your transaction for it.
         """
         with _TRANSLATED:
-            await create_tables(await join_async(connection), "outbox")
+            await create_tables(await adapt_async(connection), "outbox")
 
     async def _write(self, connection: Any, rows: Sequence[Row]) -> None:
         with _TRANSLATED:
-            joined = await join_async(connection)
-            joined.check_transaction("the message would go out")
-            if not self._has_looked and await joined.would_fail_without(_TABLE):
+            adapted = await adapt_async(connection)
+            adapted.check_transaction("the message would go out")
+            if not self._has_looked and await adapted.would_fail_without(_TABLE):
                 raise ConfigError(_MISSING)
             self._has_looked = True
-            for statement, parameters in additions(joined.dialect, rows, notify=self._notify):
-                await joined.execute(statement, parameters)
+            for statement, parameters in additions(adapted.dialect, rows, notify=self._notify):
+                await adapted.execute(statement, parameters)
 
 
 def _added(fields: Mapping[str, Any]) -> Added:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from dupeproof.core.clock import system_clock
 from dupeproof.outbox.steps import NOW_IN_MYSQL
-from dupeproof.sql import Joined, join
+from dupeproof.sql import CallerConnection, adapt
 from dupeproof.stores.mysql.connection import Database as MySQLDatabase
 from dupeproof.stores.sqlite import open_database
 from dupeproof.stores.sqlite.connection import Database as SQLiteDatabase
@@ -26,13 +26,13 @@ class SQLitePlace:
     def open(cls, url: StoreURL) -> "SQLitePlace":
         return cls(open_database(url))
 
-    def look(self, work: Callable[[Joined, int], R]) -> R:
-        return self._database.run(lambda connection: work(join(connection), system_clock()))
+    def look(self, work: Callable[[CallerConnection, int], R]) -> R:
+        return self._database.run(lambda connection: work(adapt(connection), system_clock()))
 
-    def decide(self, work: Callable[[Joined, int], R]) -> R:
+    def decide(self, work: Callable[[CallerConnection, int], R]) -> R:
         def decided(connection: sqlite3.Connection) -> R:
             with transaction(connection):
-                return work(join(connection), system_clock())
+                return work(adapt(connection), system_clock())
 
         return self._database.run(decided)
 
@@ -48,14 +48,14 @@ class MySQLPlace:
     def open(cls, url: StoreURL) -> "MySQLPlace":
         return cls(MySQLDatabase(url))
 
-    def look(self, work: Callable[[Joined, int], R]) -> R:
+    def look(self, work: Callable[[CallerConnection, int], R]) -> R:
         """A transaction that only reads; where nothing is locked, its end changes nothing."""
         return self.decide(work)
 
-    def decide(self, work: Callable[[Joined, int], R]) -> R:
-        def decided(joined: Joined) -> R:
-            [(now,)] = joined.execute(NOW_IN_MYSQL)
-            return work(joined, now)
+    def decide(self, work: Callable[[CallerConnection, int], R]) -> R:
+        def decided(adapted: CallerConnection) -> R:
+            [(now,)] = adapted.execute(NOW_IN_MYSQL)
+            return work(adapted, now)
 
         return self._database.transact(decided)
 

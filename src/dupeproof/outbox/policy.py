@@ -30,7 +30,7 @@ class RelayPolicy(Struct, frozen=True):
         """Whether there may be no such attempt: those before it ended with their relays."""
         return self.max_attempts is not None and attempt > self.max_attempts
 
-    def buried(self, attempt: int) -> bool:
+    def dead(self, attempt: int) -> bool:
         return self.max_attempts is not None and attempt >= self.max_attempts
 
     def delay(self, attempt: int) -> int:

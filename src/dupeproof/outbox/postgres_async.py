@@ -8,9 +8,9 @@ import psycopg
 
 from dupeproof.core.events import logger
 from dupeproof.outbox.insert_statements import CHANNEL
-from dupeproof.outbox.messages import Message, lane_of, message_of
-from dupeproof.outbox.reports import DeadMessage, OutboxStatus, Settlement
-from dupeproof.stores.postgres.connection_async import AsyncBounded
+from dupeproof.outbox.messages import Message, message_of, shard_of
+from dupeproof.outbox.reports import DeadMessage, Delivered, OutboxStatus
+from dupeproof.stores.postgres.connection_async import AsyncDeadlineConnection
 from dupeproof.stores.postgres.pool_async import connected
 from dupeproof.stores.postgres.store_async import AsyncPostgresStore
 from dupeproof.stores.postgres.target import Target, target
@@ -22,34 +22,34 @@ class AsyncPostgresSource(AsyncPostgresStore):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self._listener: AsyncBounded | None = None
+        self._listener: AsyncDeadlineConnection | None = None
 
-    async def take(self, token: bytes, lease: int, lanes: int, most: int) -> list[Message]:
-        return [message_of(row) for row in await self._run("outbox_take", [token, lease, lanes, most])]
+    async def take(self, token: bytes, lease: int, shards: int, most: int) -> list[Message]:
+        return [message_of(row) for row in await self._run("outbox_take", [token, lease, shards, most])]
 
-    async def settle(self, settlement: Settlement) -> int:
-        # Sorted, so that two who were both at work on a lane do not wait for each other in a circle.
-        sent = sorted(settlement.sent)
-        failed = settlement.failed
+    async def record(self, delivered: Delivered) -> int:
+        # Sorted, so that two who were both at work on a shard do not wait for each other in a circle.
+        sent = sorted(delivered.sent)
+        failed = delivered.failed
         counts: Counter[int] = Counter()
-        for lane, number in Counter(lane for lane, _ in sent).items():
-            counts[lane_of(lane)] += number
+        for shard, number in Counter(shard for shard, _ in sent).items():
+            counts[shard_of(shard)] += number
         [(removed,)] = await self._run(
             "outbox_settle",
             [
-                settlement.token,
-                settlement.lanes,
-                [counts[lane] for lane in settlement.lanes],
-                [lane for lane, _ in sent],
+                delivered.token,
+                delivered.shards,
+                [counts[shard] for shard in delivered.shards],
+                [shard for shard, _ in sent],
                 [seq for _, seq in sent],
-                settlement.keep,
+                delivered.keep,
                 [each.message.place[0] for each in failed],
                 [each.message.place[1] for each in failed],
                 [each.error for each in failed],
                 [each.delay for each in failed],
                 [each.attempts for each in failed],
-                [each.buried for each in failed],
-                settlement.key_waits,
+                [each.dead for each in failed],
+                delivered.key_waits,
             ],
         )
         return int(removed)

@@ -14,7 +14,7 @@ from dupeproof.core.tokens import new_token
 from dupeproof.errors import BrokerUnavailable, ConfigError, StoreUnavailable
 from dupeproof.keys.names import key_digest
 from dupeproof.outbox.failures import HeldBack, PublisherDown, UsedUp, described
-from dupeproof.outbox.messages import Message, Place, lane_of
+from dupeproof.outbox.messages import Message, Place, shard_of
 from dupeproof.outbox.policy import MAX_LANES, AfterDead, make_policy
 from dupeproof.outbox.publishers import (
     Function,
@@ -22,7 +22,7 @@ from dupeproof.outbox.publishers import (
     Results,
     publisher_of,
 )
-from dupeproof.outbox.reports import Failure, OutboxStatus, Settlement
+from dupeproof.outbox.reports import Delivered, Failure, OutboxStatus
 from dupeproof.outbox.runtime import Rest, open_source
 
 _SPACE = "outbox"
@@ -52,7 +52,7 @@ class Relay:
     At most `batch` messages are taken, and handed to a publisher of batches, at a time.
 
     A message that fails is tried again after `backoff`, doubled each time up to `max_backoff`; later ones with its key
-    wait. After `max_attempts` it is put aside as dead, and its key waits for someone to retry or drop it, or goes on
+    wait. After `max_attempts` it is dead-lettered, and its key waits for someone to retry or drop it, or goes on
     (`after_dead="go_on"`). A relay that dies has used up an attempt of the message it was at; where it had several, each is
     tried alone first, and only what was alone is counted.
 
@@ -196,7 +196,7 @@ class Relay:
         return min(self._policy.delay(failures) / 1_000, _LONGEST_OUTAGE_PAUSE)
 
     def _batch(self) -> int | None:
-        """Take, publish, settle; how many were sent, or None when nothing is due or it is time to stop."""
+        """Take, publish, record; how many were sent, or None when nothing is due or it is time to stop."""
         if self._is_stopping():
             return None
         policy, token, began = self._policy, new_token(), time.monotonic()
@@ -222,7 +222,7 @@ class Relay:
         if refused:
             answers = iter(results)
             results = [refused.get(message.place) or next(answers) for message in messages]
-        sent = self._settle(token, messages, results)
+        sent = self._record(token, messages, results)
         down = next((each for each in results if isinstance(each, PublisherDown)), None)
         if down is not None and not sent:
             raise down
@@ -244,7 +244,7 @@ class Relay:
                 keys.add(message.key)
         return refused
 
-    def _settle(self, token: bytes, messages: Sequence[Message], results: Results) -> int:
+    def _record(self, token: bytes, messages: Sequence[Message], results: Results) -> int:
         policy = self._policy
         sent = [message for message, result in zip(messages, results, strict=True) if result is None]
         self.sent += len(sent)
@@ -253,15 +253,15 @@ class Relay:
             for message, result in zip(messages, results, strict=True)
             if result is not None and (failure := self._failure(message, result)) is not None
         ]
-        settlement = Settlement(
+        delivered = Delivered(
             token,
             [message.place for message in sent],
             failed,
             policy.keep,
             policy.key_waits,
-            sorted(set(map(lane_of, {message.place[0] for message in messages}))),
+            sorted(set(map(shard_of, {message.place[0] for message in messages}))),
         )
-        removed = self._source.settle(settlement)
+        removed = self._source.record(delivered)
         self._tell(sent, failed, again=len(sent) - removed)
         return len(sent)
 
@@ -274,13 +274,13 @@ class Relay:
                 result.__cause__, BrokerUnavailable
             ) or not self._others_were_sent(message):
                 delay = round(self._pause(self._failures + 1) * 1_000)
-                return Failure(message, str(result), delay, buried=False, counted=False)
+                return Failure(message, str(result), delay, dead=False, counted=False)
             case PublisherDown():
                 result = result.__cause__ or result
             case UsedUp():
-                return Failure(message, str(result), 0, buried=True, counted=False)
+                return Failure(message, str(result), 0, dead=True, counted=False)
         return Failure(
-            message, described(result), policy.delay(message.attempt), policy.buried(message.attempt)
+            message, described(result), policy.delay(message.attempt), policy.dead(message.attempt)
         )
 
     def _others_were_sent(self, message: Message) -> bool:
@@ -299,9 +299,9 @@ class Relay:
             publish(self._listeners, Event(kind=Kind.SENT_AGAIN, namespace=_SPACE, count=again))
         for failure in failed:
             message = failure.message
-            if not failure.counted and not failure.buried:
+            if not failure.counted and not failure.dead:
                 continue
-            kind = Kind.DEAD if failure.buried else Kind.FAILED
+            kind = Kind.DEAD if failure.dead else Kind.FAILED
             key = _digest(message.key or message.id).hex()[:12]
             publish(
                 self._listeners,

@@ -10,7 +10,7 @@ class Failure(Struct, frozen=True):
     error: str
     delay: int
     """Milliseconds until it may be tried again."""
-    buried: bool
+    dead: bool
     counted: bool = True
     """Whether this was an attempt: not when the way was closed, nor when it was not even tried."""
 
@@ -20,7 +20,7 @@ class Failure(Struct, frozen=True):
         return self.message.attempt if self.counted else self.message.attempt - 1
 
 
-class Settlement(Struct, frozen=True):
+class Delivered(Struct, frozen=True):
     """What became of a batch. What is neither sent nor failed was not tried, and is there for the next one."""
 
     token: bytes
@@ -28,7 +28,7 @@ class Settlement(Struct, frozen=True):
     failed: list[Failure]
     keep: int
     key_waits: bool
-    lanes: list[int] = []
+    shards: list[int] = []
     """All those that were taken, also for messages that were not tried."""
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from dupeproof.errors import ConfigError
 from dupeproof.outbox.messages import Message
 from dupeproof.outbox.places import MySQLPlace, SQLitePlace
-from dupeproof.outbox.reports import DeadMessage, OutboxStatus, Settlement
+from dupeproof.outbox.reports import DeadMessage, Delivered, OutboxStatus
 from dupeproof.outbox.stepwise import Place, StepwiseSource
 from dupeproof.outbox.threaded import ThreadedSource
 from dupeproof.stores.urls import StoreURL, parse_url, redact
@@ -16,16 +16,16 @@ from dupeproof.stores.urls import StoreURL, parse_url, redact
 class Source(Protocol):
     """Each verb is one transaction of the source's own, by the clock of the database."""
 
-    def take(self, token: bytes, lease: int, lanes: int, most: int) -> list[Message]:
-        """Lease at most `lanes` lanes in which something is due, and read at most `most` messages of them.
+    def take(self, token: bytes, lease: int, shards: int, most: int) -> list[Message]:
+        """Lease at most `shards` shards in which something is due, and read at most `most` messages of them.
 
-        Messages of a key stand in their order. What is read is written down as in hand before it is returned; if the lane is
+        Messages of a key stand in their order. What is read is written down as in hand before it is returned; if the shard is
         not given back in time, that counts as an attempt of the message it was, or makes each of several come alone.
         """
         ...
 
-    def settle(self, settlement: Settlement) -> int:
-        """Write down what became of them and give the lanes back; how many were removed as sent."""
+    def record(self, delivered: Delivered) -> int:
+        """Write down what became of them and give the shards back; how many were removed as sent."""
         ...
 
     def status(self) -> OutboxStatus: ...
@@ -62,9 +62,9 @@ class Source(Protocol):
 class AsyncSource(Protocol):
     """The same for tasks."""
 
-    async def take(self, token: bytes, lease: int, lanes: int, most: int) -> list[Message]: ...
+    async def take(self, token: bytes, lease: int, shards: int, most: int) -> list[Message]: ...
 
-    async def settle(self, settlement: Settlement) -> int: ...
+    async def record(self, delivered: Delivered) -> int: ...
 
     async def status(self) -> OutboxStatus: ...
 

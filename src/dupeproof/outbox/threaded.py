@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from dupeproof.outbox.messages import Message
-from dupeproof.outbox.reports import DeadMessage, OutboxStatus, Settlement
+from dupeproof.outbox.reports import DeadMessage, Delivered, OutboxStatus
 from dupeproof.outbox.stepwise import StepwiseSource
 
 P = ParamSpec("P")
@@ -23,11 +23,11 @@ class ThreadedSource:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="dupeproof-outbox")
         return await asyncio.get_running_loop().run_in_executor(self._worker, lambda: verb(*args, **kwargs))
 
-    async def take(self, token: bytes, lease: int, lanes: int, most: int) -> list[Message]:
-        return await self._run(self._source.take, token, lease, lanes, most)
+    async def take(self, token: bytes, lease: int, shards: int, most: int) -> list[Message]:
+        return await self._run(self._source.take, token, lease, shards, most)
 
-    async def settle(self, settlement: Settlement) -> int:
-        return await self._run(self._source.settle, settlement)
+    async def record(self, delivered: Delivered) -> int:
+        return await self._run(self._source.record, delivered)
 
     async def status(self) -> OutboxStatus:
         return await self._run(self._source.status)

@@ -5,21 +5,21 @@ from typing import TYPE_CHECKING
 from dupeproof.lazy import lazily
 
 if TYPE_CHECKING:
-    from dupeproof.sql.adapt import join
-    from dupeproof.sql.adapt_async import join_async
+    from dupeproof.sql.adapters import adapt
+    from dupeproof.sql.adapters_async import adapt_async
     from dupeproof.sql.faults import Translated
-    from dupeproof.sql.protocols import Joined
-    from dupeproof.sql.protocols_async import AsyncJoined
+    from dupeproof.sql.protocols import CallerConnection
+    from dupeproof.sql.protocols_async import AsyncCallerConnection
 
-__all__ = ["AsyncJoined", "Joined", "Translated", "join", "join_async"]
+__all__ = ["AsyncCallerConnection", "CallerConnection", "Translated", "adapt", "adapt_async"]
 
 __getattr__ = lazily(
     __name__,
     {
-        "AsyncJoined": "protocols_async",
-        "Joined": "protocols",
+        "AsyncCallerConnection": "protocols_async",
+        "CallerConnection": "protocols",
         "Translated": "faults",
-        "join": "adapt",
-        "join_async": "adapt_async",
+        "adapt": "adapters",
+        "adapt_async": "adapters_async",
     },
 )

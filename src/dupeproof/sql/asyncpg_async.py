@@ -4,10 +4,10 @@
 from typing import Any
 
 from dupeproof.errors import ConfigError
-from dupeproof.sql.protocols_async import CLOSED, AsyncJoined
+from dupeproof.sql.protocols_async import CLOSED, AsyncCallerConnection
 
 
-class Asyncpg(AsyncJoined):
+class Asyncpg(AsyncCallerConnection):
     dialect = "postgresql"
     style = "numeric_dollar"
 

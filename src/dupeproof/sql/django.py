@@ -4,10 +4,10 @@
 from typing import Any
 
 from dupeproof.sql.kinds import supported_dialect
-from dupeproof.sql.protocols import Joined
+from dupeproof.sql.protocols import CallerConnection
 
 
-class Django(Joined):
+class Django(CallerConnection):
     style = "format"
 
     def __init__(self, connection: Any) -> None:

@@ -17,7 +17,7 @@ CLOSED = "this connection is closed; open one and begin a transaction on it"
 NO_TRANSACTION = "there is no transaction on this connection, so {} even if your work fails; "
 
 
-class Joined(ABC):
+class CallerConnection(ABC):
     """A connection of the caller's. Statements name their parameters `:so`, whatever the driver wants."""
 
     dialect: Dialect

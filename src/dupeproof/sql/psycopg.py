@@ -4,10 +4,10 @@
 from typing import Any
 
 from dupeproof.sql.autocommit import psycopg_alone
-from dupeproof.sql.protocols import Joined
+from dupeproof.sql.protocols import CallerConnection
 
 
-class Psycopg(Joined):
+class Psycopg(CallerConnection):
     dialect = "postgresql"
     style = "pyformat"
 
@@ -46,7 +46,7 @@ class Psycopg(Joined):
             return cursor.execute(text, parameters or None)
 
 
-def join_psycopg(connection: Any) -> Psycopg:
+def adapt_psycopg(connection: Any) -> Psycopg:
     if connection.pgconn.pipeline_status and connection.autocommit:
         with connection.pipeline():
             pass  # what was sent before is answered now, so whether a transaction is open can be told

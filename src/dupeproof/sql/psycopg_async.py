@@ -3,10 +3,10 @@
 from typing import Any
 
 from dupeproof.sql.autocommit import psycopg_alone
-from dupeproof.sql.protocols_async import AsyncJoined
+from dupeproof.sql.protocols_async import AsyncCallerConnection
 
 
-class AsyncPsycopg(AsyncJoined):
+class AsyncPsycopg(AsyncCallerConnection):
     dialect = "postgresql"
     style = "pyformat"
 
@@ -45,7 +45,7 @@ class AsyncPsycopg(AsyncJoined):
             return await cursor.execute(text, parameters or None)
 
 
-async def join_psycopg(connection: Any) -> AsyncPsycopg:
+async def adapt_psycopg(connection: Any) -> AsyncPsycopg:
     if connection.pgconn.pipeline_status and connection.autocommit:
         async with connection.pipeline():
             pass  # what was sent before is answered now, so whether a transaction is open can be told

@@ -5,10 +5,10 @@ from typing import Any
 
 from dupeproof.errors import ConfigError
 from dupeproof.sql.autocommit import pymysql_alone
-from dupeproof.sql.protocols import CLOSED, Joined
+from dupeproof.sql.protocols import CLOSED, CallerConnection
 
 
-class Pymysql(Joined):
+class Pymysql(CallerConnection):
     dialect = "mysql"
     style = "pyformat"
 

@@ -6,10 +6,10 @@ from typing import Any
 from dupeproof.errors import ConfigError
 from dupeproof.sql.autocommit import commits_alone
 from dupeproof.sql.kinds import supported_dialect
-from dupeproof.sql.protocols import CLOSED, Joined
+from dupeproof.sql.protocols import CLOSED, CallerConnection
 
 
-class Sqlalchemy(Joined):
+class Sqlalchemy(CallerConnection):
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         dialect = connection.dialect
@@ -45,22 +45,22 @@ class Sqlalchemy(Joined):
         return int(result.rowcount)
 
 
-def join_session(session: Any) -> Sqlalchemy:
+def adapt_session(session: Any) -> Sqlalchemy:
     try:
         connection = session.connection()
     except Exception as exc:
         if type(exc).__name__ == "InvalidRequestError":
             raise ConfigError(f"this session has no transaction: {exc}") from exc
         raise
-    joined = join_connection(connection)
-    joined.undoes = False
-    return joined
+    adapted = adapt_connection(connection)
+    adapted.undoes = False
+    return adapted
 
 
-def join_connection(connection: Any) -> Sqlalchemy:
+def adapt_connection(connection: Any) -> Sqlalchemy:
     if connection.closed:
         raise ConfigError(CLOSED)
-    joined = Sqlalchemy(connection)
+    adapted = Sqlalchemy(connection)
     if not connection.in_transaction():
-        joined.run("SELECT 1", None)  # it begins with its first statement, and may have a hook for that
-    return joined
+        adapted.run("SELECT 1", None)  # it begins with its first statement, and may have a hook for that
+    return adapted

@@ -5,10 +5,10 @@ from typing import Any
 from dupeproof.errors import ConfigError
 from dupeproof.sql.autocommit import commits_alone
 from dupeproof.sql.kinds import supported_dialect
-from dupeproof.sql.protocols_async import CLOSED, AsyncJoined
+from dupeproof.sql.protocols_async import CLOSED, AsyncCallerConnection
 
 
-class AsyncSqlalchemy(AsyncJoined):
+class AsyncSqlalchemy(AsyncCallerConnection):
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         dialect = connection.dialect
@@ -44,22 +44,24 @@ class AsyncSqlalchemy(AsyncJoined):
         return int(result.rowcount)
 
 
-async def join_session(session: Any) -> AsyncSqlalchemy:
+async def adapt_session(session: Any) -> AsyncSqlalchemy:
     try:
         connection = await session.connection()
     except Exception as exc:
         if type(exc).__name__ == "InvalidRequestError":
             raise ConfigError(f"this session has no transaction: {exc}") from exc
         raise
-    joined = await join_connection(connection)
-    joined.undoes = False
-    return joined
+    adapted = await adapt_connection(connection)
+    adapted.undoes = False
+    return adapted
 
 
-async def join_connection(connection: Any) -> AsyncSqlalchemy:
+async def adapt_connection(connection: Any) -> AsyncSqlalchemy:
     if connection.closed:
         raise ConfigError(CLOSED)
-    joined = AsyncSqlalchemy(connection)
+    adapted = AsyncSqlalchemy(connection)
     if not connection.in_transaction():
-        await joined.run("SELECT 1", None)  # it begins with its first statement, and may have a hook for that
-    return joined
+        await adapted.run(
+            "SELECT 1", None
+        )  # it begins with its first statement, and may have a hook for that
+    return adapted

@@ -5,10 +5,10 @@ import sqlite3
 from typing import Any
 
 from dupeproof.sql.autocommit import sqlite3_alone
-from dupeproof.sql.protocols import Joined
+from dupeproof.sql.protocols import CallerConnection
 
 
-class Sqlite(Joined):
+class Sqlite(CallerConnection):
     dialect = "sqlite"
     style = "named"
 

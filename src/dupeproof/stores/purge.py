@@ -4,17 +4,17 @@
 from msgspec.structs import asdict
 
 from dupeproof.core.lateness import Tally, merged
-from dupeproof.sql import Joined
+from dupeproof.sql import CallerConnection
 from dupeproof.stores import purge_statements
 
 
-def purge_inbox(joined: Joined, limit: int) -> int:
+def purge_inbox(adapted: CallerConnection, limit: int) -> int:
     """How many went. What they told of late duplicates is kept, added up by group."""
-    rows = joined.execute(purge_statements.REMOVE[joined.dialect], {"most": limit})
-    if joined.dialect == "mysql":
-        joined.execute(purge_statements.REMOVE_LOCKED, {"most": len(rows)})
-    joined.execute(purge_statements.FORGET_ATTEMPTS[joined.dialect])
+    rows = adapted.execute(purge_statements.REMOVE[adapted.dialect], {"most": limit})
+    if adapted.dialect == "mysql":
+        adapted.execute(purge_statements.REMOVE_LOCKED, {"most": len(rows)})
+    adapted.execute(purge_statements.FORGET_ATTEMPTS[adapted.dialect])
     tallies = merged(Tally.of(row) for row in rows if row[0] is not None)
     for tally in tallies:  # in order, so that two purges cannot wait for each other in a circle
-        joined.execute(purge_statements.ADD[joined.dialect], asdict(tally))
+        adapted.execute(purge_statements.ADD[adapted.dialect], asdict(tally))
     return sum(int(row[2]) for row in rows)

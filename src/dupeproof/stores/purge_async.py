@@ -3,17 +3,17 @@
 from msgspec.structs import asdict
 
 from dupeproof.core.lateness import Tally, merged
-from dupeproof.sql import AsyncJoined
+from dupeproof.sql import AsyncCallerConnection
 from dupeproof.stores import purge_statements
 
 
-async def purge_inbox(joined: AsyncJoined, limit: int) -> int:
+async def purge_inbox(adapted: AsyncCallerConnection, limit: int) -> int:
     """How many went. What they told of late duplicates is kept, added up by group."""
-    rows = await joined.execute(purge_statements.REMOVE[joined.dialect], {"most": limit})
-    if joined.dialect == "mysql":
-        await joined.execute(purge_statements.REMOVE_LOCKED, {"most": len(rows)})
-    await joined.execute(purge_statements.FORGET_ATTEMPTS[joined.dialect])
+    rows = await adapted.execute(purge_statements.REMOVE[adapted.dialect], {"most": limit})
+    if adapted.dialect == "mysql":
+        await adapted.execute(purge_statements.REMOVE_LOCKED, {"most": len(rows)})
+    await adapted.execute(purge_statements.FORGET_ATTEMPTS[adapted.dialect])
     tallies = merged(Tally.of(row) for row in rows if row[0] is not None)
     for tally in tallies:  # in order, so that two purges cannot wait for each other in a circle
-        await joined.execute(purge_statements.ADD[joined.dialect], asdict(tally))
+        await adapted.execute(purge_statements.ADD[adapted.dialect], asdict(tally))
     return sum(int(row[2]) for row in rows)

@@ -31,7 +31,7 @@ FORGET_ATTEMPTS: dict[Dialect, str] = {
     "sqlite": f"DELETE FROM dupeproof_attempts WHERE begun_at < {SQLITE_NOW} - 604800000",  # noqa: S608
     "mysql": "DELETE FROM dupeproof_attempts WHERE begun_at < UTC_TIMESTAMP(3) - INTERVAL 7 DAY",
 }
-"""Of messages that never came again, as those that were put aside."""
+"""Of messages that never came again, as those that were dead-lettered."""
 
 _INSERT = (
     "INSERT INTO dupeproof_lateness{alias} (consumer_group, bucket, messages, duplicates, late, longest)"

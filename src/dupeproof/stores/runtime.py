@@ -16,7 +16,7 @@ _inherited: list[object] = []
 """What a parent process opened. Closing it here could end the parent's conversations."""
 
 
-class PerHome(Generic[T]):
+class PerProcess(Generic[T]):
     """One of a thing for each process that asks: connections made before a fork cannot be used after it."""
 
     def __init__(self, make: Callable[[], T], discard: Callable[[T], None]) -> None:

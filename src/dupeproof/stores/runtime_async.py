@@ -14,7 +14,7 @@ _inherited: list[object] = []
 """What a parent process opened. Closing it here could end the parent's conversations."""
 
 
-class PerHome(Generic[T]):
+class PerLoop(Generic[T]):
     """One of a thing for each event loop that asks: connections made in one cannot be used from another."""
 
     def __init__(self, make: Callable[[], T], discard: Callable[[T], None]) -> None:

@@ -3,7 +3,7 @@
 
 from typing import Literal
 
-from dupeproof.sql import Joined
+from dupeproof.sql import CallerConnection
 from dupeproof.sql.statements import Dialect, split
 from dupeproof.stores import mysql
 from dupeproof.stores.postgres.migrate import migrate
@@ -18,10 +18,10 @@ _SCRIPTS: dict[tuple[Dialect, Part], str] = {
 }
 
 
-def create_tables(joined: Joined, part: Part) -> None:
+def create_tables(adapted: CallerConnection, part: Part) -> None:
     """Making them twice is fine. PostgreSQL has all that is ours in one series of migrations."""
-    if joined.dialect == "postgresql":
-        migrate(joined)
+    if adapted.dialect == "postgresql":
+        migrate(adapted)
         return
-    for statement in split(_SCRIPTS[joined.dialect, part]):
-        joined.execute(statement)
+    for statement in split(_SCRIPTS[adapted.dialect, part]):
+        adapted.execute(statement)

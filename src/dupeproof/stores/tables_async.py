@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from dupeproof.sql import AsyncJoined
+from dupeproof.sql import AsyncCallerConnection
 from dupeproof.sql.statements import Dialect, split
 from dupeproof.stores import mysql
 from dupeproof.stores.postgres.migrate_async import migrate
@@ -17,10 +17,10 @@ _SCRIPTS: dict[tuple[Dialect, Part], str] = {
 }
 
 
-async def create_tables(joined: AsyncJoined, part: Part) -> None:
+async def create_tables(adapted: AsyncCallerConnection, part: Part) -> None:
     """Making them twice is fine. PostgreSQL has all that is ours in one series of migrations."""
-    if joined.dialect == "postgresql":
-        await migrate(joined)
+    if adapted.dialect == "postgresql":
+        await migrate(adapted)
         return
-    for statement in split(_SCRIPTS[joined.dialect, part]):
-        await joined.execute(statement)
+    for statement in split(_SCRIPTS[adapted.dialect, part]):
+        await adapted.execute(statement)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from dupeproof.core.events import logger
 from dupeproof.core.outcomes import Done, Outcome, Won
-from dupeproof.core.protocols import SeenSet, Shelving, Store, ability
+from dupeproof.core.protocols import KeepsCopies, SeenSet, Store, ability
 from dupeproof.core.records import (
     ClaimRequest,
     Fail,
@@ -50,14 +50,14 @@ class Durable(Store, SeenSet, Protocol):
 
 
 class TieredStore:
-    """`fast` is a store that has a shelf, `durable` any store that keeps records and marks."""
+    """`fast` is a store that has a copies, `durable` any store that keeps records and marks."""
 
     def __init__(self, fast: Store, durable: Durable) -> None:
-        shelving = ability(fast, Shelving)  # type: ignore[type-abstract]
-        if shelving is None:
+        copying = ability(fast, KeepsCopies)  # type: ignore[type-abstract]
+        if copying is None:
             raise ConfigError("only Redis can be the fast tier; give its URL first")
         self._fast = fast
-        self._shelf = shelving.shelf()
+        self._copies = copying.copies()
         self._durable = self.wrapped = durable
         self._rest_until = 0.0
         self._first_attempts: dict[bytes, bool] = {}
@@ -72,7 +72,7 @@ class TieredStore:
             found = self._durable.claim(asked)
             for place, answer in zip(unknown, found, strict=True):
                 answers[place] = answer
-            self._settle(asked, found)
+            self._copy_answers(asked, found)
         return answers
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
@@ -87,7 +87,7 @@ class TieredStore:
             for change, ours in zip(changes, answers, strict=True)
             if ours and self._was_first(change.token) and len(change.result) <= copies.LARGEST
         ]
-        self._offer(fillings, self._shelf.fill)
+        self._offer(fillings, self._copies.fill)
         return answers
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
@@ -109,13 +109,13 @@ class TieredStore:
     def forget(self, keys: Sequence[bytes]) -> list[bool]:
         places = [*map(copies.record_key, keys), *map(copies.mark_key, keys)]
         try:
-            self._shelf.bar(places, _BARRED_FOR)
+            self._copies.bar(places, _BARRED_FOR)
         except StoreUnavailable as exc:
             raise StoreUnavailable(
                 f"nothing was forgotten, because the fast tier must hear of it first: {exc}"
             ) from exc
         answers = self._durable.forget(keys)
-        self._offer(places, self._shelf.clear)
+        self._offer(places, self._copies.clear)
         return answers
 
     def mark(self, marks: Sequence[Mark]) -> list[bool]:
@@ -139,7 +139,7 @@ class TieredStore:
             return
         fillings = [Filling(place.key, place.token, place.window, b"") for place, _, fresh in plain if fresh]
         fillings += self._learnt([(place, key) for place, key, fresh in plain if not fresh])
-        self._offer(fillings, self._shelf.fill)
+        self._offer(fillings, self._copies.fill)
 
     def _learnt(self, known: Sequence[tuple[Reservation, bytes]]) -> list[Filling]:
         try:
@@ -168,7 +168,7 @@ class TieredStore:
         """Of the durable tier; the fast one is not needed, but its state is told."""
         health = self._durable.check()
         try:
-            self._shelf.clear([bytes(17)])
+            self._copies.clear([bytes(17)])
         except StoreUnavailable as exc:
             fast = f"down: {exc}"
         else:
@@ -179,7 +179,7 @@ class TieredStore:
         self._fast.close()
         self._durable.close()
 
-    def _settle(self, requests: Sequence[ClaimRequest], answers: Sequence[Outcome]) -> None:
+    def _copy_answers(self, requests: Sequence[ClaimRequest], answers: Sequence[Outcome]) -> None:
         """What the durable tier said decides what becomes of the places that were reserved before it was asked."""
         pairs = list(zip(requests, answers, strict=True))
         won = [(request, answer.attempt) for request, answer in pairs if type(answer) is Won]
@@ -198,18 +198,18 @@ class TieredStore:
             except StoreUnavailable:
                 return  # all has been answered; only the copies are missing
             fillings = [copies.of_record(*pair) for pair in zip(done, found, strict=True)]
-            self._offer([filling for filling in fillings if filling is not None], self._shelf.fill)
+            self._offer([filling for filling in fillings if filling is not None], self._copies.fill)
 
     def _vacate(self, items: Sequence[ClaimRequest | Fail | Release]) -> None:
         for item in items:
             self._first_attempts.pop(item.token, None)
         places = [Reservation(copies.record_key(item.key), item.token, 0) for item in items]
-        self._offer(places, self._shelf.vacate)
+        self._offer(places, self._copies.vacate)
 
     def _reserve(self, places: Sequence[Reservation]) -> list[Kept | None]:
         if places and not self._resting():
             try:
-                return self._shelf.reserve(places)
+                return self._copies.reserve(places)
             except StoreUnavailable as exc:
                 self._rest(exc)
         return [None] * len(places)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from dupeproof.core.events import logger
 from dupeproof.core.outcomes import Done, Outcome, Won
-from dupeproof.core.protocols import AsyncSeenSet, AsyncShelving, AsyncStore, ability
+from dupeproof.core.protocols import AsyncKeepsCopies, AsyncSeenSet, AsyncStore, ability
 from dupeproof.core.records import (
     ClaimRequest,
     Fail,
@@ -49,14 +49,14 @@ class AsyncDurable(AsyncStore, AsyncSeenSet, Protocol):
 
 
 class AsyncTieredStore:
-    """`fast` is a store that has a shelf, `durable` any store that keeps records and marks."""
+    """`fast` is a store that has a copies, `durable` any store that keeps records and marks."""
 
     def __init__(self, fast: AsyncStore, durable: AsyncDurable) -> None:
-        shelving = ability(fast, AsyncShelving)  # type: ignore[type-abstract]
-        if shelving is None:
+        copying = ability(fast, AsyncKeepsCopies)  # type: ignore[type-abstract]
+        if copying is None:
             raise ConfigError("only Redis can be the fast tier; give its URL first")
         self._fast = fast
-        self._shelf = shelving.shelf()
+        self._copies = copying.copies()
         self._durable = self.wrapped = durable
         self._rest_until = 0.0
         self._first_attempts: dict[bytes, bool] = {}
@@ -71,7 +71,7 @@ class AsyncTieredStore:
             found = await self._durable.claim(asked)
             for place, answer in zip(unknown, found, strict=True):
                 answers[place] = answer
-            await self._settle(asked, found)
+            await self._copy_answers(asked, found)
         return answers
 
     async def finish(self, changes: Sequence[Finish]) -> list[bool]:
@@ -86,7 +86,7 @@ class AsyncTieredStore:
             for change, ours in zip(changes, answers, strict=True)
             if ours and self._was_first(change.token) and len(change.result) <= copies.LARGEST
         ]
-        await self._offer(fillings, self._shelf.fill)
+        await self._offer(fillings, self._copies.fill)
         return answers
 
     async def fail(self, changes: Sequence[Fail]) -> list[bool]:
@@ -108,13 +108,13 @@ class AsyncTieredStore:
     async def forget(self, keys: Sequence[bytes]) -> list[bool]:
         places = [*map(copies.record_key, keys), *map(copies.mark_key, keys)]
         try:
-            await self._shelf.bar(places, _BARRED_FOR)
+            await self._copies.bar(places, _BARRED_FOR)
         except StoreUnavailable as exc:
             raise StoreUnavailable(
                 f"nothing was forgotten, because the fast tier must hear of it first: {exc}"
             ) from exc
         answers = await self._durable.forget(keys)
-        await self._offer(places, self._shelf.clear)
+        await self._offer(places, self._copies.clear)
         return answers
 
     async def mark(self, marks: Sequence[Mark]) -> list[bool]:
@@ -138,7 +138,7 @@ class AsyncTieredStore:
             return
         fillings = [Filling(place.key, place.token, place.window, b"") for place, _, fresh in plain if fresh]
         fillings += await self._learnt([(place, key) for place, key, fresh in plain if not fresh])
-        await self._offer(fillings, self._shelf.fill)
+        await self._offer(fillings, self._copies.fill)
 
     async def _learnt(self, known: Sequence[tuple[Reservation, bytes]]) -> list[Filling]:
         try:
@@ -167,7 +167,7 @@ class AsyncTieredStore:
         """Of the durable tier; the fast one is not needed, but its state is told."""
         health = await self._durable.check()
         try:
-            await self._shelf.clear([bytes(17)])
+            await self._copies.clear([bytes(17)])
         except StoreUnavailable as exc:
             fast = f"down: {exc}"
         else:
@@ -178,7 +178,7 @@ class AsyncTieredStore:
         await self._fast.close()
         await self._durable.close()
 
-    async def _settle(self, requests: Sequence[ClaimRequest], answers: Sequence[Outcome]) -> None:
+    async def _copy_answers(self, requests: Sequence[ClaimRequest], answers: Sequence[Outcome]) -> None:
         """What the durable tier said decides what becomes of the places that were reserved before it was asked."""
         pairs = list(zip(requests, answers, strict=True))
         won = [(request, answer.attempt) for request, answer in pairs if type(answer) is Won]
@@ -197,18 +197,18 @@ class AsyncTieredStore:
             except StoreUnavailable:
                 return  # all has been answered; only the copies are missing
             fillings = [copies.of_record(*pair) for pair in zip(done, found, strict=True)]
-            await self._offer([filling for filling in fillings if filling is not None], self._shelf.fill)
+            await self._offer([filling for filling in fillings if filling is not None], self._copies.fill)
 
     async def _vacate(self, items: Sequence[ClaimRequest | Fail | Release]) -> None:
         for item in items:
             self._first_attempts.pop(item.token, None)
         places = [Reservation(copies.record_key(item.key), item.token, 0) for item in items]
-        await self._offer(places, self._shelf.vacate)
+        await self._offer(places, self._copies.vacate)
 
     async def _reserve(self, places: Sequence[Reservation]) -> list[Kept | None]:
         if places and not self._resting():
             try:
-                return await self._shelf.reserve(places)
+                return await self._copies.reserve(places)
             except StoreUnavailable as exc:
                 self._rest(exc)
         return [None] * len(places)

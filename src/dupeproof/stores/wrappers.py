@@ -21,7 +21,7 @@ from dupeproof.core.records import (
     Stats,
 )
 from dupeproof.stores.coalescer import Coalescer
-from dupeproof.stores.runtime import PerHome
+from dupeproof.stores.runtime import PerProcess
 
 
 class MarkingStore(Store, SeenSet, Protocol):
@@ -112,7 +112,7 @@ class ObservedStore(Wrapper):
             publish(self._listeners, event)
 
 
-class _Lanes:
+class _Coalescers:
     def __init__(self, store: MarkingStore) -> None:
         # A claim that is cancelled is handed back by its caller: not before it was granted.
         self.claim = Coalescer[ClaimRequest, Outcome](store.claim, to_the_end=True)
@@ -125,19 +125,19 @@ class _Lanes:
 class CoalescingStore(Wrapper):
     def __init__(self, store: MarkingStore) -> None:
         super().__init__(store)
-        self._lanes = PerHome(lambda: _Lanes(store), lambda _: None)
+        self._coalescers = PerProcess(lambda: _Coalescers(store), lambda _: None)
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        return self._lanes.get().claim(requests)
+        return self._coalescers.get().claim(requests)
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return self._lanes.get().finish(changes)
+        return self._coalescers.get().finish(changes)
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return self._lanes.get().fail(changes)
+        return self._coalescers.get().fail(changes)
 
     def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return self._lanes.get().renew(changes)
+        return self._coalescers.get().renew(changes)
 
     def mark(self, marks: Sequence[Mark]) -> list[bool]:
-        return self._lanes.get().mark(marks)
+        return self._coalescers.get().mark(marks)

@@ -20,7 +20,7 @@ from dupeproof.core.records import (
     Stats,
 )
 from dupeproof.stores.coalescer_async import AsyncCoalescer
-from dupeproof.stores.runtime_async import PerHome
+from dupeproof.stores.runtime_async import PerLoop
 
 
 class AsyncMarkingStore(AsyncStore, AsyncSeenSet, Protocol):
@@ -111,7 +111,7 @@ class AsyncObservedStore(AsyncWrapper):
             publish(self._listeners, event)
 
 
-class _Lanes:
+class _Coalescers:
     def __init__(self, store: AsyncMarkingStore) -> None:
         # A claim that is cancelled is handed back by its caller: not before it was granted.
         self.claim = AsyncCoalescer[ClaimRequest, Outcome](store.claim, to_the_end=True)
@@ -124,19 +124,19 @@ class _Lanes:
 class AsyncCoalescingStore(AsyncWrapper):
     def __init__(self, store: AsyncMarkingStore) -> None:
         super().__init__(store)
-        self._lanes = PerHome(lambda: _Lanes(store), lambda _: None)
+        self._coalescers = PerLoop(lambda: _Coalescers(store), lambda _: None)
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        return await self._lanes.get().claim(requests)
+        return await self._coalescers.get().claim(requests)
 
     async def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return await self._lanes.get().finish(changes)
+        return await self._coalescers.get().finish(changes)
 
     async def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return await self._lanes.get().fail(changes)
+        return await self._coalescers.get().fail(changes)
 
     async def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return await self._lanes.get().renew(changes)
+        return await self._coalescers.get().renew(changes)
 
     async def mark(self, marks: Sequence[Mark]) -> list[bool]:
-        return await self._lanes.get().mark(marks)
+        return await self._coalescers.get().mark(marks)

@@ -5,9 +5,9 @@ from importlib import import_module
 from dupeproof import AsyncInbox, Inbox
 from dupeproof.brokers.base import Ack, Retry
 from dupeproof.brokers.errors import not_now
-from dupeproof.brokers.lanes import Lanes
 from dupeproof.brokers.work import InTransaction
 from dupeproof.brokers.work_async import AsyncInTransaction
+from dupeproof.brokers.worker_queues import WorkerQueues
 from dupeproof.inbox import Arrival
 from dupeproof_lab.torture.pipes import PipeSource
 
@@ -17,33 +17,33 @@ _FENCE = " AND owner = :owner"
 def lose_retries():
     """A message that fails is acknowledged, and nothing is put where it would come again from."""
 
-    def lost(settled):
+    def lost(decided):
         return [
             (delivery, Ack() if isinstance(verdict, Retry) and verdict.counted else verdict)
-            for delivery, verdict in settled
+            for delivery, verdict in decided
         ]
 
     sync, tasks = _sources("rabbitmq", "Rabbit")
-    settle, settle_async = sync.settle, tasks.settle
-    sync.settle = lambda self, settled: settle(self, lost(settled))
+    settle, settle_async = sync.acknowledge, tasks.acknowledge
+    sync.acknowledge = lambda self, decided: settle(self, lost(decided))
 
-    async def later(self, settled):
-        await settle_async(self, lost(settled))
+    async def later(self, decided):
+        await settle_async(self, lost(decided))
 
-    tasks.settle = later
+    tasks.acknowledge = later
 
 
 def ignore_order():
     """Messages of one key are worked on beside each other."""
-    add = Lanes.add
+    add = WorkerQueues.add
 
     def anywhere(self, deliveries):
         deliveries = list(deliveries)
         for each in deliveries:
-            each.lane = None
+            each.partition_key = None
         add(self, deliveries)
 
-    Lanes.add = anywhere
+    WorkerQueues.add = anywhere
 
 
 def remove_the_fence():
@@ -85,7 +85,7 @@ def acknowledge_before_the_commit():
 
     def told(self, most, seconds):
         fetched = poll(self, most, seconds)
-        self.settle([(each, Ack()) for each in fetched])
+        self.acknowledge([(each, Ack()) for each in fetched])
         return fetched
 
     PipeSource.poll = told
@@ -129,13 +129,13 @@ def drop_what_comes_again():
     def dropping(self, most, seconds):
         again, others = parted(poll(self, most, seconds))
         if again:
-            self.settle(again)
+            self.acknowledge(again)
         return others
 
     async def dropping_async(self, most, seconds):
         again, others = parted(await poll_async(self, most, seconds))
         if again:
-            await self.settle(again)
+            await self.acknowledge(again)
         return others
 
     sync.poll, tasks.poll = dropping, dropping_async

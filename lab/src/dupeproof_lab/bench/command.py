@@ -23,7 +23,7 @@ def bench(
         str, typer.Option("--only", metavar="STORES", help="Some of them, such as redis,memory.")
     ] = ",".join(STORES),
     rounds: Annotated[
-        int | None, typer.Option("--rounds", min=5, max=1_000, help="How often contenders take their turn.")
+        int | None, typer.Option("--rounds", min=5, max=1_000, help="How often candidates take their turn.")
     ] = None,
     pin: Annotated[
         str,
@@ -64,10 +64,10 @@ def bench(
 ) -> None:
     """Measure dupeproof beside the usual ways by hand and the other libraries, in one run on this machine.
 
-    Servers are started for it, on private ports, with full durability, unless given. Contenders take turns; figures are
+    Servers are started for it, on private ports, with full durability, unless given. Candidates take turns; figures are
     medians with their spread. Only ratios within one run mean something: absolute figures are those of the machine.
 
-    The JSON has: schema, quick, pin, rounds, machine, servers, published, rows (one per contender: name, speeds of all
+    The JSON has: schema, quick, pin, rounds, machine, servers, published, rows (one per candidate: name, speeds of all
     rounds, speed, p50, p99, bytes_per_id, durability, reason), weights, goals, scaling, false_positives, files.
     """
     plan = QUICK if quick else FULL

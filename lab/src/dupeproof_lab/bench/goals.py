@@ -81,14 +81,16 @@ def _ratio(ours: str, other: str) -> Measure:
 
 
 def _ratio_to_fastest_peer(ours: str) -> Measure:
-    """Of those in the same heat, whatever their shape."""
+    """Of those in the same benchmark, whatever their shape."""
 
     def measure(results: Results) -> list[float]:
         mine = results.row(ours)
-        heat = [row for row in results.rows if row.heat == mine.heat and row.who not in (OURS, BY_HAND)]
-        peers = [row for row in heat if row.speeds]
+        benchmark = [
+            row for row in results.rows if row.benchmark == mine.benchmark and row.who not in (OURS, BY_HAND)
+        ]
+        peers = [row for row in benchmark if row.speeds]
         if not peers:
-            raise NotMeasured("; ".join(sorted({str(row.reason) for row in heat})))
+            raise NotMeasured("; ".join(sorted({str(row.reason) for row in benchmark})))
         return _per_round(mine, max(peers, key=lambda row: median(row.speeds)))
 
     return measure

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from dupeproof.cli.output import without_secrets
 from dupeproof.errors import ConfigError
-from dupeproof_lab.bench.benchmarks import contender
-from dupeproof_lab.bench.environments.base import Site
+from dupeproof_lab.bench.benchmarks import candidate
+from dupeproof_lab.bench.environments.base import Environment
 from dupeproof_lab.bench.environments.servers import started
 from dupeproof_lab.bench.model import Plan, Store, Unavailable, make_ids
 from dupeproof_lab.bench.shapes import BATCH, Feed, opened
@@ -82,19 +82,19 @@ def grow(growing: Growing, plan: Plan, cores: set[int], step: Callable[[], objec
 
 
 @contextmanager
-def _opened(name: str, site: Site, plan: Plan) -> Iterator[Feed]:
-    chosen = contender(name)
-    site.expected = plan.sizes[-1] + len(plan.sizes) * plan.rounds * _PROBE
-    site.clean()
-    with opened(chosen.shape, chosen.make(site)) as feed:
+def _opened(name: str, environment: Environment, plan: Plan) -> Iterator[Feed]:
+    chosen = candidate(name)
+    environment.expected = plan.sizes[-1] + len(plan.sizes) * plan.rounds * _PROBE
+    environment.clean()
+    with opened(chosen.shape, chosen.make(environment)) as feed:
         yield feed
 
 
-def _compare(name: str, big: Feed, site: Site, plan: Plan, size: int) -> Point:
+def _compare(name: str, big: Feed, environment: Environment, plan: Plan, size: int) -> Point:
     """The next ids of the big store beside those of a small one that is made anew, a round each."""
     costs: list[tuple[float, float]] = []
     with ExitStack() as stack:
-        small = stack.enter_context(_opened(name, site, plan))
+        small = stack.enter_context(_opened(name, environment, plan))
         small(make_ids(plan.sizes[0]), None)
         for turn in range(plan.rounds):
             first, second = make_ids(_PROBE), make_ids(_PROBE)

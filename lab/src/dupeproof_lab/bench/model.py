@@ -1,4 +1,4 @@
-"""The words of a benchmark: contenders, the heats they run in, and what became of them."""
+"""The words of a benchmark: candidates, the benchmarks they run in, and what became of them."""
 
 import os
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from dupeproof_lab.bench.environments.base import Site
+from dupeproof_lab.bench.environments.base import Environment
 from dupeproof_lab.bench.shapes import Shape
 
 OURS = "dupeproof"
@@ -23,28 +23,28 @@ class Unavailable(Exception):
     """It cannot be measured here; the text says why and what would help."""
 
 
-class Contender(Struct, frozen=True, kw_only=True):
+class Candidate(Struct, frozen=True, kw_only=True):
     """One way of doing one thing. `make` gives a context manager of the operation, async where the shape is tasks."""
 
     name: str
     who: str
     what: str
     shape: Shape
-    make: Callable[[Site], Any]
+    make: Callable[[Environment], Any]
     fresh: Callable[[Any], int] | None = None
     """How many ids an answer calls new; None for guarded calls, which answer with their value."""
     layout: str | None = None
-    """What it leaves in the store: contenders that leave the same are weighed once."""
+    """What it leaves in the store: candidates that leave the same are weighed once."""
     durability: str | None = None
     """Where it is not that of the store."""
 
 
-class Heat(Struct, frozen=True, kw_only=True):
-    """Contenders that are compared with each other, and therefore run in turn."""
+class Benchmark(Struct, frozen=True, kw_only=True):
+    """Candidates that are compared with each other, and therefore run in turn."""
 
     title: str
     store: Store
-    contenders: tuple[Contender, ...]
+    candidates: tuple[Candidate, ...]
     replay: bool = False
     """Every key is done before the clock starts."""
     same_count: bool = False
@@ -52,9 +52,9 @@ class Heat(Struct, frozen=True, kw_only=True):
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """What became of one contender: its rounds, or the reason why there are none."""
+    """What became of one candidate: its rounds, or the reason why there are none."""
 
-    heat: str
+    benchmark: str
     store: Store
     name: str
     who: str

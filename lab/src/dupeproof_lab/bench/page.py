@@ -8,10 +8,10 @@ from dupeproof_lab.bench.report import (
     GROWTH_COLUMNS,
     PUBLISHED_COLUMNS,
     ROW_COLUMNS,
+    benchmarks,
     goals,
     growths,
     headline,
-    heats,
     published,
 )
 from dupeproof_lab.bench.run import Report
@@ -34,6 +34,6 @@ def write(report: Report, pictures: list[str], path: Path) -> None:
             "<h2>As the store grows</h2>",
             html_table(GROWTH_COLUMNS, grown, left=(0, len(GROWTH_COLUMNS) - 1)),
         ]
-    for title, rows in heats(report).items():
+    for title, rows in benchmarks(report).items():
         parts += [f"<h2>{escape(title)}</h2>", html_table(ROW_COLUMNS, rows, left=words)]
     write_page(path, title="dupeproof bench", body="\n".join(parts))

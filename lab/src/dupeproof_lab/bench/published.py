@@ -14,7 +14,7 @@ class Published(Struct, frozen=True, kw_only=True):
     """For a million ids, as published."""
     durability: str
     same: str | None
-    """The contender that is this method; None where it needs a module the server does not have."""
+    """The candidate that is this method; None where it needs a module the server does not have."""
     ours: tuple[str, ...]
     """Ours for the same purpose: the first that was measured, its speed and its weight."""
 

@@ -9,7 +9,7 @@ The JSON, one object:
     servers     {store: version}
     published   [method, durability, published_speed, published_megabytes, here_speed, here_megabytes,
                 our_name, our_speed, our_megabytes]: ids a second, and megabytes for a million ids
-    rows        [heat, store, name, who, what, shape, durability, layout, count, speeds [one per round], speed
+    rows        [benchmark, store, name, who, what, shape, durability, layout, count, speeds [one per round], speed
                 (their median), p50, p99 (seconds), bytes_per_id, reason (null, or why it was not measured)]
     weights     [layout, store, title, count, bytes_per_id, reason]
     goals       [title, bound, target, unit, median, low, high, met (null where not measured), reason]
@@ -42,11 +42,11 @@ PUBLISHED_COLUMNS = (
 """Ids a second thrice, then megabytes for a million ids thrice."""
 
 
-def heats(report: Report) -> dict[str, list[tuple[str, ...]]]:
-    """The rows of every heat as text, in the order of `ROW_COLUMNS`."""
+def benchmarks(report: Report) -> dict[str, list[tuple[str, ...]]]:
+    """The rows of every benchmark as text, in the order of `ROW_COLUMNS`."""
     found: dict[str, list[tuple[str, ...]]] = {}
     for row in report.results.rows:
-        found.setdefault(row.heat, []).append(_cells(row, _bytes_of(report, row)))
+        found.setdefault(row.benchmark, []).append(_cells(row, _bytes_of(report, row)))
     return found
 
 
@@ -131,7 +131,7 @@ def headline(report: Report) -> str:
 
 def tables(report: Report) -> list[Table]:
     """For a terminal of a hundred columns."""
-    shown = [_heat_table(title, rows) for title, rows in heats(report).items()]
+    shown = [_benchmark_table(title, rows) for title, rows in benchmarks(report).items()]
     shown.append(_table("The published table", PUBLISHED_COLUMNS, published(report)))
     if grown := growths(report):
         shown.append(_table("As the store grows", GROWTH_COLUMNS, grown))
@@ -140,7 +140,7 @@ def tables(report: Report) -> list[Table]:
     return shown
 
 
-def _heat_table(title: str, rows: list[tuple[str, ...]]) -> Table:
+def _benchmark_table(title: str, rows: list[tuple[str, ...]]) -> Table:
     """Who, what and how in one column."""
     return _table(
         title, ("", *ROW_COLUMNS[3:]), [(", ".join(filter(None, row[:3])), *row[3:]) for row in rows]

@@ -1,4 +1,4 @@
-"""Run the contenders of a heat in turn, round after round, so that whatever the machine does hits all of them."""
+"""Run the candidates of a benchmark in turn, round after round, so that whatever the machine does hits all of them."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -8,8 +8,8 @@ from statistics import median, quantiles
 
 from dupeproof.cli.output import without_secrets
 from dupeproof.errors import ConfigError
-from dupeproof_lab.bench.environments.base import Site
-from dupeproof_lab.bench.model import OURS, Contender, Heat, Plan, Row, Unavailable, make_ids
+from dupeproof_lab.bench.environments.base import Environment
+from dupeproof_lab.bench.model import OURS, Benchmark, Candidate, Plan, Row, Unavailable, make_ids
 from dupeproof_lab.bench.shapes import BATCH, Feed, Log, opened
 
 _PROOF = 20
@@ -22,46 +22,55 @@ _REPLAYED = 200
 
 
 class Wrong(Exception):
-    """A contender that does not do what it is timed for."""
+    """A candidate that does not do what it is timed for."""
 
 
-def race(heat: Heat, site: Site, plan: Plan, step: Callable[[], object]) -> list[Row]:
-    """One row per contender. `step` is told of every `steps(heat, plan)`."""
-    site.clean()
+def race(benchmark: Benchmark, environment: Environment, plan: Plan, step: Callable[[], object]) -> list[Row]:
+    """One row per candidate. `step` is told of every `steps(benchmark, plan)`."""
+    environment.clean()
     with ExitStack() as stack:
-        lanes = [Lane(contender, heat, site, plan, stack) for contender in heat.contenders]
-        for lane in lanes:
-            lane.attempt(lane.prepare)
+        entrants = [
+            Entrant(candidate, benchmark, environment, plan, stack) for candidate in benchmark.candidates
+        ]
+        for entrant in entrants:
+            entrant.attempt(entrant.prepare)
             step()
         gc.collect()
         gc.freeze()  # what libraries and set-up left is not looked through again while the clock runs
         stack.callback(gc.unfreeze)
-        if heat.same_count:
-            for lane in lanes:
-                lane.count = plan.same_count
+        if benchmark.same_count:
+            for entrant in entrants:
+                entrant.count = plan.same_count
         for turn in range(plan.rounds):
-            at = turn % len(lanes)
-            for lane in lanes[at:] + lanes[:at]:
-                lane.attempt(lane.run)
+            at = turn % len(entrants)
+            for entrant in entrants[at:] + entrants[:at]:
+                entrant.attempt(entrant.run)
                 step()
-        for lane in lanes:
-            lane.attempt(lane.measure_latency)
+        for entrant in entrants:
+            entrant.attempt(entrant.measure_latency)
             step()
-        return [lane.row() for lane in lanes]
+        return [entrant.row() for entrant in entrants]
 
 
-def steps(heat: Heat, plan: Plan) -> int:
-    return len(heat.contenders) * (plan.rounds + 2)
+def steps(benchmark: Benchmark, plan: Plan) -> int:
+    return len(benchmark.candidates) * (plan.rounds + 2)
 
 
-class Lane:
-    """One contender in a heat."""
+class Entrant:
+    """One candidate in a benchmark."""
 
-    def __init__(self, contender: Contender, heat: Heat, site: Site, plan: Plan, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        candidate: Candidate,
+        benchmark: Benchmark,
+        environment: Environment,
+        plan: Plan,
+        stack: ExitStack,
+    ) -> None:
         self.count = 0
-        self._contender = contender
-        self._heat = heat
-        self._site = site
+        self._candidate = candidate
+        self._benchmark = benchmark
+        self._environment = environment
         self._plan = plan
         self._stack = stack
         self._kept: Feed | None = None
@@ -71,7 +80,7 @@ class Lane:
         self._reason: str | None = None
 
     def attempt(self, part: Callable[[], None]) -> None:
-        """Whatever is wrong with one contender, the others run on, and its row says what it was."""
+        """Whatever is wrong with one candidate, the others run on, and its row says what it was."""
         if self._reason is not None:
             return
         try:
@@ -96,7 +105,7 @@ class Lane:
     @property
     def _least(self) -> int:
         """Ids without which not every caller has had its turn, or a batch is not full."""
-        shape = self._contender.shape
+        shape = self._candidate.shape
         return BATCH if shape.kind == "batches" else max(_WARM_UP, shape.callers)
 
     def run(self) -> None:
@@ -115,17 +124,17 @@ class Lane:
         self._latencies = [nanoseconds for nanoseconds, _, _ in log]
 
     def row(self) -> Row:
-        contender = self._contender
-        p50, p99 = _percentiles(self._latencies) if contender.shape.kind != "loop" else (None, None)
+        candidate = self._candidate
+        p50, p99 = _percentiles(self._latencies) if candidate.shape.kind != "loop" else (None, None)
         return Row(
-            heat=self._heat.title,
-            store=self._heat.store,
-            name=contender.name,
-            who=contender.who,
-            what=contender.what,
-            shape=contender.shape.title,
-            layout=contender.layout,
-            durability=contender.durability or self._site.durability,
+            benchmark=self._benchmark.title,
+            store=self._benchmark.store,
+            name=candidate.name,
+            who=candidate.who,
+            what=candidate.what,
+            shape=candidate.shape.title,
+            layout=candidate.layout,
+            durability=candidate.durability or self._environment.durability,
             speeds=[] if self._reason else self._speeds,
             count=self.count,
             p50=p50,
@@ -136,29 +145,29 @@ class Lane:
     @contextmanager
     def _opened(self) -> Iterator[Feed]:
         """Ready to be timed: connected, warm, and on an empty store unless it is a replay."""
-        if self._heat.replay:
+        if self._benchmark.replay:
             if self._kept is None:
                 self._kept = self._open(self._stack)
                 self._kept(self._keys, None)
             yield self._kept
-        elif self._site.reopened:
-            self._site.clean()
+        elif self._environment.reopened:
+            self._environment.clean()
             with ExitStack() as stack:
                 yield self._open(stack)
         else:
             if self._kept is None:
                 self._kept = self._open(self._stack)
-            self._site.next_round()
+            self._environment.next_round()
             yield self._kept
 
     def _open(self, stack: ExitStack) -> Feed:
-        contender = self._contender
-        feed = stack.enter_context(opened(contender.shape, contender.make(self._site)))
+        candidate = self._candidate
+        feed = stack.enter_context(opened(candidate.shape, candidate.make(self._environment)))
         feed(make_ids(self._least), None)
         return feed
 
     def _ids(self, count: int) -> list[str]:
-        return list(islice(cycle(self._keys), count)) if self._heat.replay else make_ids(count)
+        return list(islice(cycle(self._keys), count)) if self._benchmark.replay else make_ids(count)
 
     def _prove(self, feed: Feed) -> None:
         """New ids are new once; a call that is made again gives the value of before."""
@@ -167,7 +176,7 @@ class Lane:
         second: Log = []
         feed(ids, first)
         feed(ids, second)
-        new = self._contender.fresh
+        new = self._candidate.fresh
         if new is not None:
             counted = [sum(new(answer) for _, _, answer in log) for log in (first, second)]
             if counted != [_PROOF, 0]:

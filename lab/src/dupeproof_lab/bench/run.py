@@ -81,7 +81,7 @@ def run(request: Request, progress: Progress) -> Report:
 
 def total(request: Request) -> int:
     """How many steps there are, for a bar."""
-    races = sum(steps(heat, request.plan) for store in request.stores for heat in HEATS[store])
+    races = sum(steps(benchmark, request.plan) for store in request.stores for benchmark in HEATS[store])
     weighings = sum(layout.store in request.stores for layout in LAYOUTS)
     points = len(_growing(request)) * len(request.plan.sizes)
     return len(request.stores) + races + weighings + points + ("memory" in request.stores)
@@ -102,12 +102,12 @@ def _run_store(
 ) -> None:
     try:
         progress(f"{store}, starting")
-        with started(store, request.given.get(store), server) as site:
-            if site.version is not None:
-                servers[store] = site.version
-            for heat in HEATS[store]:
-                rows += race(heat, site, request.plan, partial(progress, heat.title))
-            weights += weigh_all(store, site, request.plan, lambda: progress(f"{store}, bytes"))
+        with started(store, request.given.get(store), server) as environment:
+            if environment.version is not None:
+                servers[store] = environment.version
+            for benchmark in HEATS[store]:
+                rows += race(benchmark, environment, request.plan, partial(progress, benchmark.title))
+            weights += weigh_all(store, environment, request.plan, lambda: progress(f"{store}, bytes"))
     except Unavailable as exc:
         if store in request.given:
             raise StoreUnavailable(f"the {store} that was given cannot be measured: {exc}") from exc
@@ -123,18 +123,18 @@ def _absent(store: Store, reason: str) -> list[Row]:
     """A store that cannot be had is in the table all the same."""
     return [
         Row(
-            heat=heat.title,
+            benchmark=benchmark.title,
             store=store,
-            name=contender.name,
-            who=contender.who,
-            what=contender.what,
-            shape=contender.shape.title,
-            layout=contender.layout,
+            name=candidate.name,
+            who=candidate.who,
+            what=candidate.what,
+            shape=candidate.shape.title,
+            layout=candidate.layout,
             durability="",
             reason=reason,
         )
-        for heat in HEATS[store]
-        for contender in heat.contenders
+        for benchmark in HEATS[store]
+        for candidate in benchmark.candidates
     ]
 
 

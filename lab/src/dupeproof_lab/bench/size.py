@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from dupeproof.cli.output import without_secrets
 from dupeproof.errors import ConfigError
-from dupeproof_lab.bench.benchmarks import contender
-from dupeproof_lab.bench.environments.base import Site
+from dupeproof_lab.bench.benchmarks import candidate
+from dupeproof_lab.bench.environments.base import Environment
 from dupeproof_lab.bench.environments.embedded import MemorySite
 from dupeproof_lab.bench.model import Plan, Store, Unavailable, make_ids
 from dupeproof_lab.bench.shapes import BATCH, opened
@@ -24,7 +24,7 @@ _RESIDENT = 250_000
 
 
 class Layout(Struct, frozen=True, kw_only=True):
-    """One form of keeping ids, and the contender that fills a store with it fastest."""
+    """One form of keeping ids, and the candidate that fills a store with it fastest."""
 
     name: str
     store: Store
@@ -90,16 +90,16 @@ LAYOUTS: tuple[Layout, ...] = (
 )
 
 
-def weigh_all(store: Store, site: Site, plan: Plan, step: Callable[[], object]) -> list[Weight]:
+def weigh_all(store: Store, environment: Environment, plan: Plan, step: Callable[[], object]) -> list[Weight]:
     weights = []
     for layout in LAYOUTS:
         if layout.store == store:
-            weights.append(_weigh(layout, site, plan))
+            weights.append(_weigh(layout, environment, plan))
             step()
     return weights
 
 
-def _weigh(layout: Layout, site: Site, plan: Plan) -> Weight:
+def _weigh(layout: Layout, environment: Environment, plan: Plan) -> Weight:
     weight = partial(Weight, layout=layout.name, store=layout.store, title=layout.title)
     wanted = max(layout.least, int(plan.weighed * layout.share))
     seconds = math.inf if layout.whole else plan.weighing_seconds
@@ -107,7 +107,7 @@ def _weigh(layout: Layout, site: Site, plan: Plan) -> Weight:
         if layout.store == "memory":
             count, size = _in_a_process_of_its_own(layout.filler, wanted, seconds)
         else:
-            count, size = fill(layout.filler, site, wanted, seconds)
+            count, size = fill(layout.filler, environment, wanted, seconds)
     except (Unavailable, ConfigError) as exc:
         return weight(reason=str(exc))
     except Exception as exc:  # noqa: BLE001 - the others are weighed all the same, and this one says why not
@@ -124,39 +124,39 @@ def _in_a_process_of_its_own(filler: str, wanted: int, seconds: float) -> tuple[
     return msgspec.json.decode(done.stdout, type=tuple[int, int])
 
 
-def fill(filler: str, site: Site, wanted: int, seconds: float) -> tuple[int, int]:
+def fill(filler: str, environment: Environment, wanted: int, seconds: float) -> tuple[int, int]:
     """How many ids went in before the time was over, and the bytes they take."""
-    _put(filler, site, BATCH, 0)  # what the first use alone costs is not the ids'
-    site.clean()
-    before = _settled(site)
-    count, after = _put(filler, site, wanted, seconds)
-    size = (_settled(site) if after is None else after) - before
+    _put(filler, environment, BATCH, 0)  # what the first use alone costs is not the ids'
+    environment.clean()
+    before = _settled(environment)
+    count, after = _put(filler, environment, wanted, seconds)
+    size = (_settled(environment) if after is None else after) - before
     if size <= 0:
         raise Unavailable(f"{count:,} ids are too few to weigh")
     return count, size
 
 
-def _put(filler: str, site: Site, wanted: int, seconds: float) -> tuple[int, int | None]:
-    """The number of ids, and the size with them where they are gone with the contender."""
-    chosen = contender(filler)
-    site.expected = wanted
+def _put(filler: str, environment: Environment, wanted: int, seconds: float) -> tuple[int, int | None]:
+    """The number of ids, and the size with them where they are gone with the candidate."""
+    chosen = candidate(filler)
+    environment.expected = wanted
     deadline = monotonic() + seconds
     count = 0
-    with opened(chosen.shape, chosen.make(site)) as feed:
+    with opened(chosen.shape, chosen.make(environment)) as feed:
         while count < wanted and (count == 0 or monotonic() < deadline):
             more = min(BATCH, wanted - count)
             feed(make_ids(more), None)
             count += more
-        return count, None if site.store in _WEIGHED_AT_REST else _settled(site)
+        return count, None if environment.store in _WEIGHED_AT_REST else _settled(environment)
 
 
 _WEIGHED_AT_REST = ("sqlite", "postgres")
-"""Their files settle when the contender has gone; elsewhere the ids may go with it."""
+"""Their files settle when the candidate has gone; elsewhere the ids may go with it."""
 
 
-def _settled(site: Site) -> int:
+def _settled(environment: Environment) -> int:
     gc.collect()
-    return site.size()
+    return environment.size()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from dupeproof.brokers.base import Message
 from dupeproof.errors import ConfigError
-from dupeproof.sql import Joined, join, join_async
+from dupeproof.sql import CallerConnection, adapt, adapt_async
 from dupeproof.sql.databases import opened
 from dupeproof_lab.torture.faults import COPY, OVERTAKING
 from dupeproof_lab.torture.probe import name
@@ -67,44 +67,44 @@ class Ledger:
 
     def make(self) -> None:
         with self._opened() as connection:
-            joined = join(connection)
-            if joined.dialect not in _TABLES:
+            adapted = adapt(connection)
+            if adapted.dialect not in _TABLES:
                 raise ConfigError(
                     "--database takes postgresql://… or sqlite:///file.db; the torture knows no other"
                 )
-            for statement in _TABLES[joined.dialect]:
-                joined.execute(statement)
+            for statement in _TABLES[adapted.dialect]:
+                adapted.execute(statement)
 
     def is_empty(self) -> bool:
         with self._opened() as connection:
-            [(rows,)] = join(connection).execute(_ROWS)
+            [(rows,)] = adapt(connection).execute(_ROWS)
         return int(rows) == 0
 
     def write(self, message: Message, connection: Any) -> None:
         """The handler of the torture."""
-        joined, values = join(connection), _values(message)
+        adapted, values = adapt(connection), _values(message)
         for statement in self._effect:
-            joined.count(statement, values)
+            adapted.count(statement, values)
 
     async def write_async(self, message: Message, connection: Any) -> None:
         """The same for tasks."""
-        joined, values = await join_async(connection), _values(message)
+        adapted, values = await adapt_async(connection), _values(message)
         for statement in self._effect:
-            await joined.count(statement, values)
+            await adapted.count(statement, values)
 
     def effects(self) -> int:
         with self._opened() as connection:
-            [(count,)] = join(connection).execute(_COUNT)
+            [(count,)] = adapt(connection).execute(_COUNT)
         return int(count)
 
     def counts(self) -> dict[str, int]:
         """Effects of each message; of one without an id, of that one of its copies that had most."""
         with self._opened() as connection:
-            return dict(_plain(join(connection), _ALL))
+            return dict(_plain(adapt(connection), _ALL))
 
     def out_of_order(self) -> list[str]:
         with self._opened() as connection:
-            rows = _plain(join(connection), _OUT_OF_ORDER, {"overtaking": f"{OVERTAKING}%"})
+            rows = _plain(adapt(connection), _OUT_OF_ORDER, {"overtaking": f"{OVERTAKING}%"})
         return [ident for (ident,) in rows]
 
 
@@ -140,5 +140,7 @@ def audit(published: set[str], counts: dict[str, int], out_of_order: list[str]) 
     )
 
 
-def _plain(joined: Joined, statement: str, values: Mapping[str, Any] = _NONE) -> list[tuple[Any, ...]]:
-    return joined.execute(statement, values)
+def _plain(
+    adapted: CallerConnection, statement: str, values: Mapping[str, Any] = _NONE
+) -> list[tuple[Any, ...]]:
+    return adapted.execute(statement, values)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 from zlib import crc32
 
-from dupeproof.brokers.base import Ack, Dead, Delivery, Features, Message, Settled
+from dupeproof.brokers.base import Ack, Dead, Decided, Delivery, Features, Message
 from dupeproof.outbox.messages import Message as Outgoing
 from dupeproof_lab.torture.link import Link
 
@@ -137,9 +137,9 @@ class PipeSource:
     def poll(self, most: int, seconds: float) -> list[Delivery]:
         return [_delivery(word) for word in self._link.heard(most, seconds)]
 
-    def settle(self, settled: Sequence[Settled]) -> None:
-        """What is put aside stays there: the handler has had its tries."""
-        numbers = [delivery.receipt for delivery, verdict in settled if isinstance(verdict, Ack | Dead)]
+    def acknowledge(self, decided: Sequence[Decided]) -> None:
+        """What is dead-lettered stays there: the handler has had its tries."""
+        numbers = [delivery.receipt for delivery, verdict in decided if isinstance(verdict, Ack | Dead)]
         self._link.say({"acknowledged": numbers})
 
     def keep(self, deliveries: Sequence[Delivery]) -> None:
@@ -174,8 +174,8 @@ class AsyncPipeSource:
     async def poll(self, most: int, seconds: float) -> list[Delivery]:
         return await asyncio.to_thread(self._source.poll, most, seconds)
 
-    async def settle(self, settled: Sequence[Settled]) -> None:
-        self._source.settle(settled)
+    async def acknowledge(self, decided: Sequence[Decided]) -> None:
+        self._source.acknowledge(decided)
 
     async def keep(self, deliveries: Sequence[Delivery]) -> None:
         self._source.keep(deliveries)
@@ -201,4 +201,4 @@ def _delivery(fields: dict[str, Any]) -> Delivery:
         topic=fields["topic"],
         key=fields["key"],
     )
-    return Delivery(message, fields["number"], lane=message.key)
+    return Delivery(message, fields["number"], partition_key=message.key)

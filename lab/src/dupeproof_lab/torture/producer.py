@@ -6,7 +6,7 @@ import time
 
 from dupeproof.errors import ConfigError
 from dupeproof.outbox import Added, Outbox
-from dupeproof.sql import join
+from dupeproof.sql import adapt
 from dupeproof.sql.databases import opened
 from dupeproof_lab.torture.faults import Course
 
@@ -49,7 +49,7 @@ class Producer:
     def waiting(self) -> int:
         """Messages that the relay has not published, or has not recorded as published."""
         with self._opened() as connection:
-            [(count,)] = join(connection).execute(_WAITING)
+            [(count,)] = adapt(connection).execute(_WAITING)
         return int(count)
 
     def _run(self) -> None:

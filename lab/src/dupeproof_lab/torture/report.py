@@ -40,7 +40,7 @@ def pairs(outcome: Outcome) -> dict[str, object]:
         else "not promised here, not checked",
     }
     if outcome.tally.get("dead"):
-        shown["put aside, because their handler failed"] = outcome.tally["dead"]
+        shown["dead-lettered, because their handler failed"] = outcome.tally["dead"]
     if found.strangers:
         shown["of messages nobody published"] = len(found.strangers)
     if outcome.own_deaths:

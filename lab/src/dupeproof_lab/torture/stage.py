@@ -69,7 +69,7 @@ def _single_active(url: str, queue: str) -> None:
 
 
 _OPTIONS: dict[str, Any] = {"backoff": "200ms", "max_backoff": "1s", "max_attempts": 50}
-"""Of every consumer. Kills that are aimed may meet one message again and again; it is not to be put aside for that."""
+"""Of every consumer. Kills that are aimed may meet one message again and again; it is not to be dead-lettered for that."""
 KINDS = {
     "rabbitmq": Kind(
         "dupeproof.brokers.rabbitmq",

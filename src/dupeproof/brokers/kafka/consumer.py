@@ -10,6 +10,6 @@ class KafkaConsumer(Consumer):
     """Made by `consumer(…)`."""
 
     def _connect(self, workers: Workers) -> None:
-        if not isinstance(self._lanes, Partitions):  # a run begins
-            self._lanes = Partitions(self._plan.concurrency, self._plan.batch)
+        if not isinstance(self._worker_queues, Partitions):  # a run begins
+            self._worker_queues = Partitions(self._plan.concurrency, self._plan.batch)
         super()._connect(workers)

@@ -9,6 +9,6 @@ class AsyncKafkaConsumer(AsyncConsumer):
     """Made by `consumer(…)`."""
 
     async def _connect(self, workers: Workers) -> None:
-        if not isinstance(self._lanes, Partitions):  # a run begins
-            self._lanes = Partitions(self._plan.concurrency, self._plan.batch)
+        if not isinstance(self._worker_queues, Partitions):  # a run begins
+            self._worker_queues = Partitions(self._plan.concurrency, self._plan.batch)
         await super()._connect(workers)

@@ -237,6 +237,6 @@ def create_topic(config: Config, topic: str, settings: Mapping[str, str] = Mappi
 
 
 def create_dead_topic(config: Config, topic: str) -> str:
-    """For what is put aside from a topic: of any size that came in, and with the reason on top."""
+    """For what is dead-lettered from a topic: of any size that came in, and with the reason on top."""
     create_topic(config, dead_name(topic), {"max.message.bytes": str(LARGEST)})
     return dead_name(topic)

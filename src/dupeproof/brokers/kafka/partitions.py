@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dupeproof.brokers.base import Delivery
 from dupeproof.brokers.kafka.wire import Receipt
-from dupeproof.brokers.lanes import Lane, Lanes
+from dupeproof.brokers.worker_queues import WorkerQueue, WorkerQueues
 
 
-class Partition(Lane):
+class Partition(WorkerQueue):
     """What we have of one partition."""
 
     __slots__ = ("stuck",)
@@ -42,7 +42,7 @@ class Partition(Lane):
         return True
 
 
-class Partitions(Lanes):
+class Partitions(WorkerQueues):
     """A worker takes from as many partitions as fill its chunk; a partition is with one worker at a time.
 
     What is stuck is tried again alone, and takes no room from the others. How much of it there can be is the reader's
@@ -69,9 +69,9 @@ class Partitions(Lanes):
 
     def add(self, deliveries: Iterable[Delivery]) -> None:
         for each in deliveries:
-            partition = self._partitions.get(each.lane)
+            partition = self._partitions.get(each.partition_key)
             if partition is None:
-                partition = self._partitions[each.lane] = Partition()
+                partition = self._partitions[each.partition_key] = Partition()
             partition.add(each)
 
     def start(self, now: float, ours: Callable[[Delivery], bool]) -> list[tuple[int, Sequence[Delivery]]]:
@@ -116,13 +116,13 @@ class Partitions(Lanes):
 
         With `not_before` of zero nothing has failed: there was no time for the rest.
         """
-        names = {each.lane for each in self._at_work.pop(number)}
+        names = {each.partition_key for each in self._at_work.pop(number)}
         for name in names:
             partition = self._partitions[name]
             partition.running = ()
             partition.not_before, partition.stuck = 0.0, False
         for each in reversed(left):
-            partition = self._partitions[each.lane]
+            partition = self._partitions[each.partition_key]
             if partition.give_back(each) and each is left[0]:
                 partition.not_before, partition.stuck = not_before, not_before > 0
         for name in names:

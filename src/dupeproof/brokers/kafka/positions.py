@@ -8,7 +8,7 @@ from dupeproof.brokers.errors import Fenced
 from dupeproof.brokers.kafka.reader import Start
 from dupeproof.brokers.kafka.wire import Place
 from dupeproof.inbox import Inbox
-from dupeproof.sql import Joined, Translated, join
+from dupeproof.sql import CallerConnection, Translated, adapt
 from dupeproof.sql.faults import table_missing
 from dupeproof.sql.statements import Dialect
 
@@ -60,20 +60,20 @@ class Positions:
         """From where each is to be read, now that it is ours. Waits for whoever is just recording."""
         with _TRANSLATED:
             with self._inbox.transaction() as connection:
-                joined = join(connection)
-                return {place: self._take(joined, place, places[place], owner) for place in sorted(places)}
+                adapted = adapt(connection)
+                return {place: self._take(adapted, place, places[place], owner) for place in sorted(places)}
 
-    def _take(self, joined: Joined, place: Place, ident: str, owner: str) -> Start:
+    def _take(self, adapted: CallerConnection, place: Place, ident: str, owner: str) -> Start:
         row = self._row(place)
-        had = bool(joined.execute(_READ, row))
-        joined.execute(_TAKE[joined.dialect], {**row, "unknown": UNKNOWN, "owner": owner})
-        [(offset,)] = joined.execute(_READ, row)
-        known = next((each for (each,) in joined.execute(_READ_ID, row)), "")
+        had = bool(adapted.execute(_READ, row))
+        adapted.execute(_TAKE[adapted.dialect], {**row, "unknown": UNKNOWN, "owner": owner})
+        [(offset,)] = adapted.execute(_READ, row)
+        known = next((each for (each,) in adapted.execute(_READ_ID, row)), "")
         if known and known == ident:
             return Start(offset, had=had)
         if offset == UNKNOWN or (known and ident):
             start = Start(offset if offset == UNKNOWN else 0, had=had, anew=offset != UNKNOWN)
-            self._write(joined, place, start.offset, ident, owner)
+            self._write(adapted, place, start.offset, ident, owner)
             return start
         return Start(offset, had=had, sure=False)
 
@@ -81,24 +81,24 @@ class Positions:
         """Write down the offset, and that it is one of this topic."""
         with _TRANSLATED:
             with self._inbox.transaction() as connection:
-                joined = join(connection)
+                adapted = adapt(connection)
                 for place, (offset, ident) in sorted(places.items()):
-                    self._write(joined, place, offset, ident, owner)
+                    self._write(adapted, place, offset, ident, owner)
 
-    def _write(self, joined: Joined, place: Place, offset: int, ident: str, owner: str) -> None:
+    def _write(self, adapted: CallerConnection, place: Place, offset: int, ident: str, owner: str) -> None:
         row = self._row(place)
-        joined.count(_RECORD, {**row, "next": offset, "owner": owner})
+        adapted.count(_RECORD, {**row, "next": offset, "owner": owner})
         # Asked for: MySQL does not count a row that had these values already.
-        is_ours = joined.execute(_IS_OURS, {**row, "owner": owner})
+        is_ours = adapted.execute(_IS_OURS, {**row, "owner": owner})
         if is_ours and ident:
-            joined.execute(_WRITE_ID[joined.dialect], {**row, "id": ident})
+            adapted.execute(_WRITE_ID[adapted.dialect], {**row, "id": ident})
 
     def record(self, connection: Any, ends: Mapping[Place, tuple[int, str]]) -> None:
         """For each partition the next offset, and under which name we have it."""
         with _TRANSLATED:
-            joined: Joined = join(connection)
+            adapted: CallerConnection = adapt(connection)
             for place, (end, owner) in sorted(ends.items()):
-                if joined.count(_RECORD, {**self._row(place), "next": end, "owner": owner}) != 1:
+                if adapted.count(_RECORD, {**self._row(place), "next": end, "owner": owner}) != 1:
                     raise Fenced(f"another consumer has taken over partition {place[1]} of {place[0]!r}")
 
     def _row(self, place: Place) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dupeproof.brokers.errors import Fenced
 from dupeproof.brokers.kafka.reader import Start
 from dupeproof.brokers.kafka.wire import Place
 from dupeproof.inbox import AsyncInbox
-from dupeproof.sql import AsyncJoined, Translated, join_async
+from dupeproof.sql import AsyncCallerConnection, Translated, adapt_async
 from dupeproof.sql.faults import table_missing
 from dupeproof.sql.statements import Dialect
 
@@ -59,22 +59,22 @@ class AsyncPositions:
         """From where each is to be read, now that it is ours. Waits for whoever is just recording."""
         with _TRANSLATED:
             async with self._inbox.transaction() as connection:
-                joined = await join_async(connection)
+                adapted = await adapt_async(connection)
                 return {
-                    place: await self._take(joined, place, places[place], owner) for place in sorted(places)
+                    place: await self._take(adapted, place, places[place], owner) for place in sorted(places)
                 }
 
-    async def _take(self, joined: AsyncJoined, place: Place, ident: str, owner: str) -> Start:
+    async def _take(self, adapted: AsyncCallerConnection, place: Place, ident: str, owner: str) -> Start:
         row = self._row(place)
-        had = bool(await joined.execute(_READ, row))
-        await joined.execute(_TAKE[joined.dialect], {**row, "unknown": UNKNOWN, "owner": owner})
-        [(offset,)] = await joined.execute(_READ, row)
-        known = next((each for (each,) in await joined.execute(_READ_ID, row)), "")
+        had = bool(await adapted.execute(_READ, row))
+        await adapted.execute(_TAKE[adapted.dialect], {**row, "unknown": UNKNOWN, "owner": owner})
+        [(offset,)] = await adapted.execute(_READ, row)
+        known = next((each for (each,) in await adapted.execute(_READ_ID, row)), "")
         if known and known == ident:
             return Start(offset, had=had)
         if offset == UNKNOWN or (known and ident):
             start = Start(offset if offset == UNKNOWN else 0, had=had, anew=offset != UNKNOWN)
-            await self._write(joined, place, start.offset, ident, owner)
+            await self._write(adapted, place, start.offset, ident, owner)
             return start
         return Start(offset, had=had, sure=False)
 
@@ -82,24 +82,26 @@ class AsyncPositions:
         """Write down the offset, and that it is one of this topic."""
         with _TRANSLATED:
             async with self._inbox.transaction() as connection:
-                joined = await join_async(connection)
+                adapted = await adapt_async(connection)
                 for place, (offset, ident) in sorted(places.items()):
-                    await self._write(joined, place, offset, ident, owner)
+                    await self._write(adapted, place, offset, ident, owner)
 
-    async def _write(self, joined: AsyncJoined, place: Place, offset: int, ident: str, owner: str) -> None:
+    async def _write(
+        self, adapted: AsyncCallerConnection, place: Place, offset: int, ident: str, owner: str
+    ) -> None:
         row = self._row(place)
-        await joined.count(_RECORD, {**row, "next": offset, "owner": owner})
+        await adapted.count(_RECORD, {**row, "next": offset, "owner": owner})
         # Asked for: MySQL does not count a row that had these values already.
-        is_ours = await joined.execute(_IS_OURS, {**row, "owner": owner})
+        is_ours = await adapted.execute(_IS_OURS, {**row, "owner": owner})
         if is_ours and ident:
-            await joined.execute(_WRITE_ID[joined.dialect], {**row, "id": ident})
+            await adapted.execute(_WRITE_ID[adapted.dialect], {**row, "id": ident})
 
     async def record(self, connection: Any, ends: Mapping[Place, tuple[int, str]]) -> None:
         """For each partition the next offset, and under which name we have it."""
         with _TRANSLATED:
-            joined: AsyncJoined = await join_async(connection)
+            adapted: AsyncCallerConnection = await adapt_async(connection)
             for place, (end, owner) in sorted(ends.items()):
-                if await joined.count(_RECORD, {**self._row(place), "next": end, "owner": owner}) != 1:
+                if await adapted.count(_RECORD, {**self._row(place), "next": end, "owner": owner}) != 1:
                     raise Fenced(f"another consumer has taken over partition {place[1]} of {place[0]!r}")
 
     def _row(self, place: Place) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from dupeproof.brokers.base import Ack, Dead, Delivery, Retry, Settled
+from dupeproof.brokers.base import Ack, Dead, Decided, Delivery, Retry
 from dupeproof.brokers.errors import BrokerUnavailable, not_now
 from dupeproof.brokers.kafka import wire
 from dupeproof.brokers.kafka.admin import TopicIds
@@ -105,7 +105,7 @@ class Reader:
         self._arrived: defaultdict[Place, deque[Any]] = defaultdict(deque)
         """By partition: what came and nobody wanted yet."""
         self._out: defaultdict[Place, deque[int]] = defaultdict(deque)
-        """By partition: offsets that were handed over and are not settled, in their order."""
+        """By partition: offsets that were handed over and are not decided, in their order."""
         self._stuck: set[Place] = set()
         """Partitions of which all that may be in work is, while others could go on. They are paused."""
         self._owned: dict[Place, str] = {}
@@ -404,9 +404,9 @@ class Reader:
             total += max(0, found[1] - self._read_to[place]) + in_hand
         return total
 
-    def settle(self, settled: Sequence[Settled]) -> None:
+    def acknowledge(self, decided: Sequence[Decided]) -> None:
         """In the order of each partition. What is to be tried again is simply not past yet."""
-        for each, verdict in settled:
+        for each, verdict in decided:
             if isinstance(verdict, Dead):
                 self._bury(each, verdict.reason)
             if isinstance(verdict, Ack | Dead):

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dupeproof.brokers.base import Delivery, Features, Settled
+from dupeproof.brokers.base import Decided, Delivery, Features
 from dupeproof.brokers.kafka.driver import Config
 from dupeproof.brokers.kafka.positions import Positions
 from dupeproof.brokers.kafka.reader import Reader
@@ -37,8 +37,8 @@ class KafkaSource:
     def poll(self, most: int, seconds: float) -> list[Delivery]:
         return self._reader.poll(most, seconds)
 
-    def settle(self, settled: Sequence[Settled]) -> None:
-        self._reader.settle(settled)
+    def acknowledge(self, decided: Sequence[Decided]) -> None:
+        self._reader.acknowledge(decided)
 
     def keep(self, deliveries: Sequence[Delivery]) -> None:
         """Polling is sign enough."""

@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from dupeproof.brokers.base import Delivery, Features, Settled
+from dupeproof.brokers.base import Decided, Delivery, Features
 from dupeproof.brokers.kafka.driver import Config
 from dupeproof.brokers.kafka.positions_async import AsyncPositions
 from dupeproof.brokers.kafka.reader import Reader, Start
@@ -53,8 +53,8 @@ class AsyncKafkaSource:
     async def poll(self, most: int, seconds: float) -> list[Delivery]:
         return await self._there(self._reader.poll, most, seconds)
 
-    async def settle(self, settled: Sequence[Settled]) -> None:
-        await self._there(self._reader.settle, settled)
+    async def acknowledge(self, decided: Sequence[Decided]) -> None:
+        await self._there(self._reader.acknowledge, decided)
 
     async def keep(self, deliveries: Sequence[Delivery]) -> None:
         """Polling is sign enough."""

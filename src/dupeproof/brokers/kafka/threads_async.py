@@ -44,10 +44,10 @@ class DaemonThread:
             except BaseException as exc:  # noqa: BLE001 - raised again where it is awaited
                 answer, error = None, exc
             if not loop.is_closed():
-                loop.call_soon_threadsafe(_settle, future, answer, error)
+                loop.call_soon_threadsafe(_resolve, future, answer, error)
 
 
-def _settle(future: "asyncio.Future[Any]", answer: Any, error: BaseException | None) -> None:
+def _resolve(future: "asyncio.Future[Any]", answer: Any, error: BaseException | None) -> None:
     if future.done():  # nobody waits any more
         return
     if error is None:

@@ -29,5 +29,5 @@ class Topics:
         return {_REFRESH: _FRESH_MS} if self.has_pattern else {}
 
     def wants(self, topic: str) -> bool:
-        """A pattern such as `^orders.*` fits its own dead topics too. What is put aside there must not come back."""
+        """A pattern such as `^orders.*` fits its own dead topics too. What is dead-lettered there must not come back."""
         return topic in self.subscribed or self._wants_dead or not topic.endswith(_DEAD)

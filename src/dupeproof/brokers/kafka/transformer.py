@@ -122,7 +122,7 @@ class Transformer:
         self._transaction = Transaction(
             {"client.id": self._client_id, **self._reader.connection}, self._id, self._timeout
         )
-        self._lanes = Partitions(self._plan.concurrency, self._plan.batch)
+        self._worker_queues = Partitions(self._plan.concurrency, self._plan.batch)
         self._workers: Workers | None = None
         self._share = self._plan.batch
         """How many messages share a transaction at most: fewer after one that was aborted."""
@@ -133,7 +133,7 @@ class Transformer:
 
     def run(self) -> None:
         """Until `stop`, SIGTERM or Ctrl-C. Raises `Fenced` when another took over this `transactional_id`."""
-        self._lanes = Partitions(
+        self._worker_queues = Partitions(
             self._plan.concurrency, self._plan.batch
         )  # nothing is left of an earlier run
         self._failures, self._was_open = 0, False
@@ -170,7 +170,7 @@ class Transformer:
     def _is_over(self) -> bool:
         if self._stop_by is None:
             return False
-        return not self._lanes.running or time.monotonic() > self._stop_by
+        return not self._worker_queues.running or time.monotonic() > self._stop_by
 
     def _is_late(self) -> bool:
         return self._stop_by is not None and time.monotonic() > self._stop_by + _GOODBYE
@@ -186,13 +186,13 @@ class Transformer:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self._is_over():
             for each in workers.finished(left):
-                self._lanes.finish(each.lane, [], 0.0)
+                self._worker_queues.finish(each.worker_queue, [], 0.0)
 
     def _serve(self, workers: Workers) -> None:
         """With one pair of clients, until it is time to stop or they are of no use any more."""
         try:
             self._transaction.open(self._left)
-            self._reader.open(self._lanes.capacity)
+            self._reader.open(self._worker_queues.capacity)
             self._was_open = True
             while not self._is_over():
                 self._turn(workers)
@@ -203,21 +203,21 @@ class Transformer:
             self._reader.close()
 
     def _turn(self, workers: Workers) -> None:
-        lanes, now = self._lanes, time.monotonic()
-        room = 0 if self._stop_by is not None else lanes.room
-        due = lanes.next_due()
+        worker_queues, now = self._worker_queues, time.monotonic()
+        room = 0 if self._stop_by is not None else worker_queues.room
+        due = worker_queues.next_due()
         rest = _IDLE if due is None else min(_IDLE, max(0.0, due - now))
-        fetched = self._reader.poll(room, 0.0 if lanes.running or self._stop_by is not None else rest)
-        lanes.add(fetched)
+        fetched = self._reader.poll(room, 0.0 if worker_queues.running or self._stop_by is not None else rest)
+        worker_queues.add(fetched)
         if self._stop_by is None:
-            for number, chunk in lanes.start(time.monotonic(), self._reader.holds):
+            for number, chunk in worker_queues.start(time.monotonic(), self._reader.holds):
                 workers.start(number, chunk)
-        if lanes.running:
+        if worker_queues.running:
             for each in workers.finished(0.0 if fetched else _TICK):
                 if isinstance(each.outcome, BaseException):
                     raise each.outcome
                 assert isinstance(each.outcome, _Handled)
-                self._finish(each.lane, each.chunk, each.outcome)
+                self._finish(each.worker_queue, each.chunk, each.outcome)
 
     # In workers
 
@@ -274,7 +274,9 @@ class Transformer:
                     failed = self._failed(each, exc.fault)
                     if isinstance(failed, float):
                         after = [
-                            one for one, _ in done if one.lane == each.lane and one.receipt >= each.receipt
+                            one
+                            for one, _ in done
+                            if one.partition_key == each.partition_key and one.receipt >= each.receipt
                         ]
                         done = [pair for pair in done if pair[0] not in after]
                         rest, not_before = [*after, *rest], time.monotonic() + failed
@@ -290,7 +292,7 @@ class Transformer:
                     done = done[len(part) :]
             left = rest
         finally:
-            self._lanes.finish(number, left, not_before)
+            self._worker_queues.finish(number, left, not_before)
 
     def _renew(self) -> None:
         """Fences what is still under way of earlier transactions; and nobody else: who has taken over is not to be fenced by us."""

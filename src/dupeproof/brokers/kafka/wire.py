@@ -124,7 +124,7 @@ def received(message: Any, owner: str, *, redelivered: bool = False) -> Delivery
     return delivery(
         lambda: from_kafka(message, ID, missing="pass") or from_others(pairs, body=message.value() or b""),
         Receipt(place, message.offset(), owner),
-        lane=f"{place[0]}:{place[1]}",  # a partition is read in order, and its offset has no gaps
+        partition_key=f"{place[0]}:{place[1]}",  # a partition is read in order, and its offset has no gaps
         body=message.value() or b"",
         headers={name: value for name, value in headers.items() if name not in (ID, TYPE)},
         topic=place[0],

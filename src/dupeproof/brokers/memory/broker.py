@@ -71,7 +71,7 @@ class MemoryBroker:
                 queue.waiting.extendleft(queue.held.pop(receipt)[1] for receipt in reversed(mine))
 
     def put(self, name: str, entry: Entry, *, new: bool = True) -> bool:
-        """False when the queue is full; what was in it before, or is put aside, always has a place."""
+        """False when the queue is full; what was in it before, or is dead-lettered, always has a place."""
         with self._lock:
             queue = self._queue(name)
             if new and len(queue.waiting) >= MOST:
@@ -97,7 +97,7 @@ class MemoryBroker:
             queue.waiting.extend(later)
             return taken
 
-    def settle(self, session: int, name: str, receipt: int) -> Entry:
+    def acknowledge(self, session: int, name: str, receipt: int) -> Entry:
         with self._lock:
             self._check(session)
             return self._queue(name).held.pop(receipt)[1]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from dupeproof.brokers.base import Dead, Delivery, Features, Retry, Settled, dead_headers, dead_name
+from dupeproof.brokers.base import Dead, Decided, Delivery, Features, Retry, dead_headers, dead_name
 from dupeproof.brokers.ids import delivery
 from dupeproof.brokers.memory.broker import Entry, MemoryBroker
 from dupeproof.keys.names import check_key
@@ -50,10 +50,10 @@ class AsyncMemorySource:
             redelivered=entry.deliveries > 1,
         )
 
-    async def settle(self, settled: Sequence[Settled]) -> None:
-        for each, verdict in settled:
+    async def acknowledge(self, decided: Sequence[Decided]) -> None:
+        for each, verdict in decided:
             session, receipt = each.receipt
-            entry = self._broker.settle(session, self.name, receipt)
+            entry = self._broker.acknowledge(session, self.name, receipt)
             if isinstance(verdict, Retry):
                 entry.ready_at = time.monotonic() + verdict.seconds
                 entry.deliveries -= not verdict.counted

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from dupeproof.brokers.base import Delivery, Features, Settled
+from dupeproof.brokers.base import Decided, Delivery, Features
 from dupeproof.brokers.nats.source_async import AsyncNatsSource
 
 
@@ -30,8 +30,8 @@ class NatsSource:
     def poll(self, most: int, seconds: float) -> list[Delivery]:
         return self._runner.run(self._source.poll(most, seconds))
 
-    def settle(self, settled: Sequence[Settled]) -> None:
-        self._runner.run(self._source.settle(settled))
+    def acknowledge(self, decided: Sequence[Decided]) -> None:
+        self._runner.run(self._source.acknowledge(decided))
 
     def keep(self, deliveries: Sequence[Delivery]) -> None:
         self._runner.run(self._source.keep(deliveries))

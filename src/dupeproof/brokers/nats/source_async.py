@@ -11,7 +11,7 @@ from typing import Any
 
 from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 
-from dupeproof.brokers.base import Ack, Dead, Delivery, Features, Retry, Settled
+from dupeproof.brokers.base import Ack, Dead, Decided, Delivery, Features, Retry
 from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
 from dupeproof.brokers.nats import wire
 from dupeproof.brokers.nats.allowances_async import Allowances
@@ -106,15 +106,15 @@ class AsyncNatsSource:
     def _received(self, message: Any, uncounted: int) -> Delivery:
         return wire.received(message, (self._client, message, uncounted), uncounted)
 
-    async def settle(self, settled: Sequence[Settled]) -> None:
+    async def acknowledge(self, decided: Sequence[Decided]) -> None:
         with translated(self._url, self.name, lambda: self._client):
-            await self._ack([each for each, verdict in settled if isinstance(verdict, Ack)])
+            await self._ack([each for each, verdict in decided if isinstance(verdict, Ack)])
             untried = [
-                each for each, verdict in settled if isinstance(verdict, Retry) and not verdict.counted
+                each for each, verdict in decided if isinstance(verdict, Retry) and not verdict.counted
             ]
             if untried:
                 await self._allowances.write((_number(each), each.receipt[2] + 1) for each in untried)
-            for each, verdict in settled:
+            for each, verdict in decided:
                 if isinstance(verdict, Retry):
                     await each.receipt[1].nak(delay=verdict.seconds or None)
                 elif isinstance(verdict, Dead):
@@ -132,7 +132,7 @@ class AsyncNatsSource:
         try:
             await self._streams.publish(self._dead, each.message.body, headers=headers, timeout=TIMEOUT)
         except theirs.MaxPayloadError as exc:
-            text = "a message cannot be put aside, because with the reason it is larger than NATS's max_payload; raise it"
+            text = "a message cannot be dead-lettered, because with the reason it is larger than NATS's max_payload; raise it"
             raise NotPublished(text, reason="unfit") from exc
 
     async def keep(self, deliveries: Sequence[Delivery]) -> None:

@@ -37,7 +37,7 @@ _CODES = {
 
 
 async def connect(url: str) -> Any:
-    """Not the robust kind, which comes back by itself: what it has delivered would then be settled on a new channel."""
+    """Not the robust kind, which comes back by itself: what it has delivered would then be decided on a new channel."""
     plain, context = texts.address(url)
     try:
         return await aio_pika.connect(plain, timeout=CONNECT_SECONDS, ssl_context=context)

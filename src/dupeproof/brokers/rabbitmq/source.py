@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from dupeproof.brokers.base import RELEASE, Ack, Dead, Delivery, Features, Retry, Settled, dead_name
+from dupeproof.brokers.base import RELEASE, Ack, Dead, Decided, Delivery, Features, Retry, dead_name
 from dupeproof.brokers.rabbitmq import texts, wire
 from dupeproof.brokers.rabbitmq.copies import Copies
 from dupeproof.brokers.rabbitmq.driver import copies_parameters, parameters, pika, translated
@@ -37,7 +37,7 @@ class RabbitSource:
         self._copies = Copies(copies_parameters(url))
         self._connection: Any = None
         self._arrived: deque[Delivery] = deque()
-        self._unsettled: set[int] = set()
+        self._unacknowledged: set[int] = set()
         self._there: set[str] = set()
         self._is_checked = False
         self._cancelled = False
@@ -49,7 +49,7 @@ class RabbitSource:
             self._channel = self._connection.channel()
             self._side = self._connection.channel()
             self._arrived.clear()
-            self._unsettled.clear()
+            self._unacknowledged.clear()
             self._there.clear()
             self._cancelled = False
             if self._topology.create:
@@ -61,7 +61,7 @@ class RabbitSource:
             self._subscription = self._channel.basic_consume(self.name, self._arrive)
 
     def _arrive(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
-        self._unsettled.add(method.delivery_tag)
+        self._unacknowledged.add(method.delivery_tag)
         raw = wire.PikaMessage(method, properties, body)
         receipt = (channel, method.delivery_tag, wire.returned(properties))
         self._arrived.append(
@@ -82,12 +82,12 @@ class RabbitSource:
             raise texts.cancelled(self.name)
         return [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
 
-    def settle(self, settled: Sequence[Settled]) -> None:
+    def acknowledge(self, decided: Sequence[Decided]) -> None:
         with translated(self._url):
             is_idle = not self._copies.pending
-            self._ack([each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)])
-            self._hand_back([each for each, verdict in settled if verdict is RELEASE])
-            for each, verdict in settled:
+            self._ack([each.receipt[1] for each, verdict in decided if isinstance(verdict, Ack)])
+            self._hand_back([each for each, verdict in decided if verdict is RELEASE])
+            for each, verdict in decided:
                 if isinstance(verdict, Retry) and verdict is not RELEASE:
                     name, arguments = wire.delay_queue(self.name, verdict.seconds)
                     self._side.queue_declare(name, durable=True, arguments=arguments)
@@ -116,7 +116,7 @@ class RabbitSource:
             if returned:
                 self._copies.add(self.name, wire.again(each, each.message.attempt - returned), tag)
             else:
-                self._unsettled.discard(tag)
+                self._unacknowledged.discard(tag)
                 self._channel.basic_nack(tag, requeue=True)
 
     def _declare(self) -> None:
@@ -176,8 +176,8 @@ class RabbitSource:
 
     def _ack(self, tags: list[int]) -> None:
         """One frame for all, where nothing older is still in work."""
-        self._unsettled.difference_update(tags)
-        if tags and min(self._unsettled, default=max(tags) + 1) > max(tags):
+        self._unacknowledged.difference_update(tags)
+        if tags and min(self._unacknowledged, default=max(tags) + 1) > max(tags):
             self._channel.basic_ack(max(tags), multiple=True)
             return
         for tag in tags:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from dupeproof.brokers.base import RELEASE, Ack, Dead, Delivery, Features, Retry, Settled, dead_name
+from dupeproof.brokers.base import RELEASE, Ack, Dead, Decided, Delivery, Features, Retry, dead_name
 from dupeproof.brokers.rabbitmq import texts, wire
 from dupeproof.brokers.rabbitmq.copies_async import AsyncCopies
 from dupeproof.brokers.rabbitmq.driver_async import (
@@ -42,7 +42,7 @@ class AsyncRabbitSource:
         self._copies = AsyncCopies(url)
         self._channel: Any = None
         self._arrived: deque[Delivery] = deque()
-        self._unsettled: set[int] = set()
+        self._unacknowledged: set[int] = set()
         self._there: set[str] = set()
         self._is_checked = False
         self._fault: BaseException | None = None
@@ -51,7 +51,7 @@ class AsyncRabbitSource:
     async def open(self, most: int) -> None:
         with translated(self._url):
             self._arrived.clear()
-            self._unsettled.clear()
+            self._unacknowledged.clear()
             self._there.clear()
             self._fault = None
             self._news = asyncio.Event()  # of the loop that runs now
@@ -67,7 +67,7 @@ class AsyncRabbitSource:
             await self._check()
 
             async def arrive(message: Any) -> None:
-                self._unsettled.add(message.delivery_tag)
+                self._unacknowledged.add(message.delivery_tag)
                 receipt = (channel, message, wire.returned(message))
                 self._arrived.append(
                     wire.received(
@@ -114,12 +114,12 @@ class AsyncRabbitSource:
             raise meaning(self._fault, self._url) from self._fault
         return [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
 
-    async def settle(self, settled: Sequence[Settled]) -> None:
+    async def acknowledge(self, decided: Sequence[Decided]) -> None:
         with translated(self._url):
             is_idle = not self._copies.pending
-            await self._ack([each.receipt[1] for each, verdict in settled if isinstance(verdict, Ack)])
-            await self._hand_back([each for each, verdict in settled if verdict is RELEASE])
-            for each, verdict in settled:
+            await self._ack([each.receipt[1] for each, verdict in decided if isinstance(verdict, Ack)])
+            await self._hand_back([each for each, verdict in decided if verdict is RELEASE])
+            for each, verdict in decided:
                 if isinstance(verdict, Retry) and verdict is not RELEASE:
                     name, arguments = wire.delay_queue(self.name, verdict.seconds)
                     await self._side.declare_queue(name, durable=True, arguments=arguments)
@@ -148,7 +148,7 @@ class AsyncRabbitSource:
             if returned:
                 self._copies.add(self.name, wire.again(each, each.message.attempt - returned), message)
             else:
-                self._unsettled.discard(message.delivery_tag)
+                self._unacknowledged.discard(message.delivery_tag)
                 await message.nack(requeue=True)
 
     async def _declare(self) -> None:
@@ -207,11 +207,11 @@ class AsyncRabbitSource:
 
     async def _ack(self, messages: list[Any]) -> None:
         """One frame for all, where nothing older is still in work."""
-        self._unsettled.difference_update(message.delivery_tag for message in messages)
+        self._unacknowledged.difference_update(message.delivery_tag for message in messages)
         if not messages:
             return
         last = max(messages, key=lambda message: message.delivery_tag)
-        if min(self._unsettled, default=last.delivery_tag + 1) > last.delivery_tag:
+        if min(self._unacknowledged, default=last.delivery_tag + 1) > last.delivery_tag:
             await last.ack(multiple=True)
             return
         for message in messages:

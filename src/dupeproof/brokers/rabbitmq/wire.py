@@ -95,7 +95,7 @@ def published(message: messages.Message) -> Sent:
 def check_names(queue: str, dead: str) -> None:
     """Also those of the queues beside it, which are needed only when something goes wrong."""
     if dead == queue:
-        raise ConfigError("dead= is the queue itself; what is put aside there would come back for ever")
+        raise ConfigError("dead= is the queue itself; what is dead-lettered there would come back for ever")
     for name, most in ((queue, _SHORT - _LONGEST_DELAY), (dead, _SHORT)):
         if len(name.encode()) > most:
             raise ConfigError(

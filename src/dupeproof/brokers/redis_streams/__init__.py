@@ -42,7 +42,7 @@ def consumer(
     """A consumer to `run` and `stop`, of the stream `queue`, or of several.
 
     An entry whose consumer gave no sign of life for `takeover` goes to another of the group; a retry waits no longer
-    than that either. What is put aside is added to `<queue>.dead`.
+    than that either. What is dead-lettered is added to `<queue>.dead`.
     """
     queues = check_place(url, queue)
     options_ = {"create": create, "takeover": milliseconds(takeover, name="takeover") / 1_000}

@@ -14,7 +14,7 @@ from typing import Any
 
 from redis.crc import key_slot
 
-from dupeproof.brokers.base import Ack, Dead, Delivery, Features, Retry, Settled, dead_name
+from dupeproof.brokers.base import Ack, Dead, Decided, Delivery, Features, Retry, dead_name
 from dupeproof.brokers.redis_streams import wire
 from dupeproof.brokers.redis_streams.connections import connected, disconnect
 from dupeproof.brokers.redis_streams.driver import check_url, theirs, translated
@@ -22,7 +22,8 @@ from dupeproof.core.events import logger
 from dupeproof.core.tokens import new_token
 
 _KEEP, _BURY = (
-    files("dupeproof.brokers.redis_streams").joinpath(name).read_text() for name in ("keep.lua", "bury.lua")
+    files("dupeproof.brokers.redis_streams").joinpath(name).read_text()
+    for name in ("keep.lua", "dead_letter.lua")
 )
 _LOOKS = 10
 """How often in the time of a takeover one looks for entries to take; at least twice a second."""
@@ -103,20 +104,20 @@ class RedisStreamSource:
             wire.received(self.name, entry, fields, attempt=counts.get(entry, 1)) for entry, fields in entries
         ]
 
-    def settle(self, settled: Sequence[Settled]) -> None:
+    def acknowledge(self, decided: Sequence[Decided]) -> None:
         again: list[Any] = []
         with translated(self._url, self.name):
-            done = [each.receipt for each, verdict in settled if isinstance(verdict, Ack)]
+            done = [each.receipt for each, verdict in decided if isinstance(verdict, Ack)]
             if done:
                 self._client.xack(self.name, self._group, *done)
-            for each, verdict in settled:
+            for each, verdict in decided:
                 if isinstance(verdict, Retry):
                     delay = min(self._takeover, round(verdict.seconds * 1_000))
                     attempt = each.message.attempt - (not verdict.counted)
                     again += [each.receipt, self._takeover - delay, attempt]
             if again:
                 self._keep(keys=[self.name], args=[self._group, self._me, *again])
-        for each, verdict in settled:
+        for each, verdict in decided:
             if isinstance(verdict, Dead):
                 self._put_aside(each, verdict.reason)
 

@@ -51,7 +51,7 @@ def relay(
         typer.Option("--lease", metavar="30s", help="When another relay takes over from one that is gone."),
     ] = defaults.RELAY_LEASE,
     max_attempts: Annotated[
-        int, typer.Option("--max-attempts", metavar="N", help="After these a message is put aside as dead.")
+        int, typer.Option("--max-attempts", metavar="N", help="After these a message is dead-lettered.")
     ] = defaults.MAX_ATTEMPTS,
     backoff: Annotated[
         str, typer.Option("--backoff", metavar="1s", help="Wait after a failure, doubled each time.")

@@ -8,7 +8,7 @@ import typer
 from dupeproof.cli.output import out, report, say_json
 from dupeproof.cli.target import AsJson, Url, chosen
 from dupeproof.core.protocols import Inspectable, ability
-from dupeproof.sql import Translated, join
+from dupeproof.sql import Translated, adapt
 from dupeproof.sql.database_option import is_mysql
 from dupeproof.sql.databases import opened
 from dupeproof.sql.statements import split
@@ -72,7 +72,7 @@ def _mysql(url: str, *, apply: bool, as_json: bool) -> None:
         _print(redact(url), MYSQL, as_json=as_json)
         return
     with Translated(), opened(url)() as connection:
-        joined = join(connection)
+        adapted = adapt(connection)
         for statement in split(MYSQL):
-            joined.execute(statement)
+            adapted.execute(statement)
     _applied(redact(url), [], as_json=as_json)

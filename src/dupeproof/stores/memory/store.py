@@ -30,9 +30,9 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, Row, SequenceStats, Verdict, decide
 from dupeproof.core.states import State
 from dupeproof.stores.memory import owned
+from dupeproof.stores.memory.copies import MemoryCopies
 from dupeproof.stores.memory.names import Names
 from dupeproof.stores.memory.owned import Owned, Owner
-from dupeproof.stores.memory.shelf import MemoryShelf
 
 Change = TypeVar("Change", Finish, Fail, Release, Renew)
 _FIRST_SWEEP = 10_000
@@ -47,7 +47,7 @@ class MemoryStore(forks.Locked):
         self._records: dict[bytes, Record] = {}
         self._marks: dict[bytes, tuple[int, Mark]] = {}
         self._names: dict[str, Names] = {}
-        self._shelf = MemoryShelf(clock)
+        self._copies = MemoryCopies(clock)
         self._rows: dict[bytes, Row] = {}
         self._waiters: dict[bytes, list[Callable[[], object]]] = {}
         self._sweep_at = _FIRST_SWEEP
@@ -207,8 +207,8 @@ class MemoryStore(forks.Locked):
         """The marks of a namespace by their very keys. Marks under a digest live apart from them."""
         return self._names.get(namespace) or self._names.setdefault(namespace, Names(self._clock))
 
-    def shelf(self) -> MemoryShelf:
-        return self._shelf
+    def copies(self) -> MemoryCopies:
+        return self._copies
 
     def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
         verdicts = []

@@ -19,9 +19,9 @@ from dupeproof.core.records import (
     Terms,
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
+from dupeproof.stores.memory.copies import AsyncMemoryCopies
 from dupeproof.stores.memory.names import Names
 from dupeproof.stores.memory.owned import Owner
-from dupeproof.stores.memory.shelf import AsyncMemoryShelf
 from dupeproof.stores.memory.store import MemoryStore
 
 
@@ -82,8 +82,8 @@ class AsyncMemoryStore:
     def names(self, namespace: str) -> Names:
         return self._memory.names(namespace)
 
-    def shelf(self) -> AsyncMemoryShelf:
-        return AsyncMemoryShelf(self._memory.shelf())
+    def copies(self) -> AsyncMemoryCopies:
+        return AsyncMemoryCopies(self._memory.copies())
 
     async def purge(self, limit: int) -> int:
         return self._memory.purge(limit)

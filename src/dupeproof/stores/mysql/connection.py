@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from dupeproof.errors import ConfigError, RetryTransaction, StoreUnavailable
-from dupeproof.sql import Joined, Translated, join
+from dupeproof.sql import CallerConnection, Translated, adapt
 from dupeproof.sql.statements import split
 from dupeproof.stores.mysql import SCHEMA
 from dupeproof.stores.urls import StoreURL
@@ -41,7 +41,7 @@ class Database:
         self._connection: Any = None
         self._pid = os.getpid()
 
-    def transact(self, work: Callable[[Joined], R]) -> R:
+    def transact(self, work: Callable[[CallerConnection], R]) -> R:
         """What `work` gives, in a transaction; again when the database has rolled it back to break a deadlock."""
         self._look_around()
         with self._lock:
@@ -54,12 +54,12 @@ class Database:
                 time.sleep(random.uniform(0, _LONGEST_PAUSE))  # noqa: S311 - no secret
         raise AssertionError
 
-    def _transact(self, work: Callable[[Joined], R]) -> R:
+    def _transact(self, work: Callable[[CallerConnection], R]) -> R:
         try:
             with Translated():
                 connection = self._connected()
                 connection.begin()
-                result = work(join(connection))
+                result = work(adapt(connection))
                 connection.commit()
                 return result
         except RetryTransaction:
@@ -87,12 +87,12 @@ class Database:
     def _connected(self) -> Any:
         if self._connection is None:
             self._connection = connection = self._driver.connect(**self._arguments)
-            joined = join(connection)
-            joined.execute(_READ_COMMITTED)
-            [(there,)] = joined.execute(_TABLES)
+            adapted = adapt(connection)
+            adapted.execute(_READ_COMMITTED)
+            [(there,)] = adapted.execute(_TABLES)
             # Looked for first: whoever may not make tables can still use them.
             for statement in split(SCHEMA) if there < len(_NAMES) else ():
-                joined.execute(statement)
+                adapted.execute(statement)
         return self._connection
 
     def _drop(self) -> None:

@@ -1,7 +1,7 @@
 -- See the outbox of PostgreSQL for what the tables are for, and for why the order per key holds. Times are milliseconds.
 CREATE TABLE IF NOT EXISTS dupeproof_outbox (
     seq           BIGINT        NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    lane          SMALLINT      NOT NULL,
+    shard          SMALLINT      NOT NULL,
     created_at    BIGINT        NOT NULL,
     not_before    BIGINT,
     id            VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
@@ -10,12 +10,12 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox (
     type          VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     payload       LONGBLOB      NOT NULL,
     headers       MEDIUMTEXT    CHARACTER SET utf8mb4,
-    INDEX dupeproof_outbox_lane (lane, seq),
-    INDEX dupeproof_outbox_later (lane, not_before, seq)
+    INDEX dupeproof_outbox_shard (shard, seq),
+    INDEX dupeproof_outbox_later (shard, not_before, seq)
 ) ENGINE = InnoDB;
 
-CREATE TABLE IF NOT EXISTS dupeproof_outbox_lanes (
-    lane        SMALLINT    NOT NULL PRIMARY KEY,
+CREATE TABLE IF NOT EXISTS dupeproof_outbox_shards (
+    shard        SMALLINT    NOT NULL PRIMARY KEY,
     token       BINARY(8),
     lease_until BIGINT      NOT NULL DEFAULT 0,
     sent        BIGINT      NOT NULL DEFAULT 0,
@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_hands (
 
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_failing (
     seq      BIGINT        NOT NULL PRIMARY KEY,
-    lane     SMALLINT      NOT NULL,
+    shard     SMALLINT      NOT NULL,
     `key`    VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     attempts INT           NOT NULL,
     retry_at BIGINT        NOT NULL,
@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_failing (
 
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_dead (
     seq           BIGINT        NOT NULL PRIMARY KEY,
-    lane          SMALLINT      NOT NULL,
+    shard          SMALLINT      NOT NULL,
     created_at    BIGINT        NOT NULL,
     not_before    BIGINT,
     id            VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
@@ -55,7 +55,7 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_dead (
 
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_sent (
     seq           BIGINT        NOT NULL PRIMARY KEY,
-    lane          SMALLINT      NOT NULL,
+    shard          SMALLINT      NOT NULL,
     created_at    BIGINT        NOT NULL,
     not_before    BIGINT,
     id            VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,

@@ -2,7 +2,7 @@
 """The inbox's tables in MariaDB or MySQL, by URL: looked after in transactions of their own."""
 
 from dupeproof.core.records import Stats
-from dupeproof.sql import Translated, join
+from dupeproof.sql import Translated, adapt
 from dupeproof.sql.databases import opened
 from dupeproof.sql.faults import table_missing
 from dupeproof.stores.purge import purge_inbox
@@ -26,16 +26,16 @@ class MySQLTables:
     def purge(self, limit: int) -> int:
         with _TRANSLATED:
             with self._opened() as connection:
-                joined = join(connection)
-                joined.execute(_ONLY_ROWS)
-                return purge_inbox(joined, limit)
+                adapted = adapt(connection)
+                adapted.execute(_ONLY_ROWS)
+                return purge_inbox(adapted, limit)
 
     def stats(self) -> Stats:
         with _TRANSLATED:
             with self._opened() as connection:
-                joined = join(connection)
-                [(live, rows)] = joined.execute(_COUNT)
-                [(size,)] = joined.execute(_SIZE)
+                adapted = adapt(connection)
+                [(live, rows)] = adapted.execute(_COUNT)
+                [(size,)] = adapted.execute(_SIZE)
         return Stats(marks=0, records={}, expired=rows - int(live), inbox=int(live), bytes=int(size))
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The inbox's tables in MariaDB or MySQL, by URL: looked after in transactions of their own."""
 
 from dupeproof.core.records import Stats
-from dupeproof.sql import Translated, join_async
+from dupeproof.sql import Translated, adapt_async
 from dupeproof.sql.databases_async import opened
 from dupeproof.sql.faults import table_missing
 from dupeproof.stores.purge_async import purge_inbox
@@ -25,16 +25,16 @@ class AsyncMySQLTables:
     async def purge(self, limit: int) -> int:
         with _TRANSLATED:
             async with self._opened() as connection:
-                joined = await join_async(connection)
-                await joined.execute(_ONLY_ROWS)
-                return await purge_inbox(joined, limit)
+                adapted = await adapt_async(connection)
+                await adapted.execute(_ONLY_ROWS)
+                return await purge_inbox(adapted, limit)
 
     async def stats(self) -> Stats:
         with _TRANSLATED:
             async with self._opened() as connection:
-                joined = await join_async(connection)
-                [(live, rows)] = await joined.execute(_COUNT)
-                [(size,)] = await joined.execute(_SIZE)
+                adapted = await adapt_async(connection)
+                [(live, rows)] = await adapted.execute(_COUNT)
+                [(size,)] = await adapted.execute(_SIZE)
         return Stats(marks=0, records={}, expired=rows - int(live), inbox=int(live), bytes=int(size))
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from dupeproof.sql.postgres import Host
 from dupeproof.stores.postgres import cancel, queries
 from dupeproof.stores.postgres.binary import integer
 from dupeproof.stores.postgres.faults import Timeout, error_of
-from dupeproof.stores.postgres.queries import Question
+from dupeproof.stores.postgres.queries import PreparedQuery
 from dupeproof.stores.postgres.readiness_async import Watch
 
 R = TypeVar("R")
@@ -51,7 +51,7 @@ class Attempt:
             conversation.close()
 
 
-class AsyncBounded(AsyncConnection[tuple[Any, ...]]):
+class AsyncDeadlineConnection(AsyncConnection[tuple[Any, ...]]):
     """Answers come before `deadline` or not at all, also when the server hangs and no error ever comes.
 
     What takes something for its caller takes effect before `latest` or not at all, by the server's clock, which was
@@ -110,7 +110,7 @@ class AsyncBounded(AsyncConnection[tuple[Any, ...]]):
     async def check(self, longest: float) -> None:
         """Read the server's clock, which shows too that somebody is there. Statements get `longest` seconds at most."""
         limits = [integer(self.pgconn.backend_pid), integer(max(1, int(longest * 1_000)))]
-        answer = await self.ask(queries.CLOCK, limits)
+        answer = await self.query(queries.CLOCK, limits)
         self.checked = time.monotonic()
         there = int.from_bytes(answer.get_value(0, 0) or b"", "big", signed=True)
         self._ahead = there - int(self.checked * _MICROSECONDS)
@@ -139,9 +139,9 @@ class AsyncBounded(AsyncConnection[tuple[Any, ...]]):
         self.pgconn.send_query(f"SELECT dupeproof_in_time_v1('{self._moment()}'); COMMIT".encode())
         await self._answer()
 
-    async def ask(self, question: Question, parameters: Sequence[bytes]) -> PGresult:
+    async def query(self, query: PreparedQuery, parameters: Sequence[bytes]) -> PGresult:
         """One statement, one answer, with nothing of the driver in between but its binding of libpq."""
-        text, types, formats, name, dated = question
+        text, types, formats, name, dated = query
         if dated:
             limit = int(self.latest * _MICROSECONDS) + self._ahead
             parameters = [*parameters, limit.to_bytes(8, "big", signed=True)]

@@ -3,25 +3,25 @@
 
 from collections.abc import Callable
 
-from dupeproof.sql import Joined
+from dupeproof.sql import CallerConnection
 from dupeproof.sql.statements import split
 from dupeproof.stores.postgres import migrations
 
 
-def migrate(joined: Joined, begin: Callable[[], None] = lambda: None) -> list[int]:
+def migrate(adapted: CallerConnection, begin: Callable[[], None] = lambda: None) -> list[int]:
     """The versions that were applied now, in one transaction; inside that of the caller where there is one.
 
     `begin` is called before each step that may take its time.
     """
-    with joined.transaction():
+    with adapted.transaction():
         for step in (migrations.LOCK, migrations.CREATE_LEDGER):
             begin()
-            joined.execute(step)
-        applied = {version for (version,) in joined.execute(migrations.APPLIED)}
+            adapted.execute(step)
+        applied = {version for (version,) in adapted.execute(migrations.APPLIED)}
         missing = [each for each in migrations.migrations() if each.version not in applied]
         for migration in missing:
             for statement in split(migration.text):
                 begin()
-                joined.execute(statement)
-            joined.execute(migrations.RECORD, {"version": migration.version, "name": migration.name})
+                adapted.execute(statement)
+            adapted.execute(migrations.RECORD, {"version": migration.version, "name": migration.name})
         return [migration.version for migration in missing]

@@ -2,25 +2,25 @@
 
 from collections.abc import Callable
 
-from dupeproof.sql import AsyncJoined
+from dupeproof.sql import AsyncCallerConnection
 from dupeproof.sql.statements import split
 from dupeproof.stores.postgres import migrations
 
 
-async def migrate(joined: AsyncJoined, begin: Callable[[], None] = lambda: None) -> list[int]:
+async def migrate(adapted: AsyncCallerConnection, begin: Callable[[], None] = lambda: None) -> list[int]:
     """The versions that were applied now, in one transaction; inside that of the caller where there is one.
 
     `begin` is called before each step that may take its time.
     """
-    async with joined.transaction():
+    async with adapted.transaction():
         for step in (migrations.LOCK, migrations.CREATE_LEDGER):
             begin()
-            await joined.execute(step)
-        applied = {version for (version,) in await joined.execute(migrations.APPLIED)}
+            await adapted.execute(step)
+        applied = {version for (version,) in await adapted.execute(migrations.APPLIED)}
         missing = [each for each in migrations.migrations() if each.version not in applied]
         for migration in missing:
             for statement in split(migration.text):
                 begin()
-                await joined.execute(statement)
-            await joined.execute(migrations.RECORD, {"version": migration.version, "name": migration.name})
+                await adapted.execute(statement)
+            await adapted.execute(migrations.RECORD, {"version": migration.version, "name": migration.name})
         return [migration.version for migration in missing]

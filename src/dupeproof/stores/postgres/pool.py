@@ -11,7 +11,7 @@ import time
 import psycopg
 
 from dupeproof.sql import hosts
-from dupeproof.stores.postgres.connection import Attempt, Bounded, attempt
+from dupeproof.stores.postgres.connection import Attempt, DeadlineConnection, attempt
 from dupeproof.stores.postgres.faults import Timeout
 from dupeproof.stores.postgres.target import Target
 from dupeproof.stores.runtime import Turnstile
@@ -29,13 +29,13 @@ class Pool:
         self._target = target
         self._margin = target.margin
         self._pid = os.getpid()
-        self._idle: list[Bounded] = []
+        self._idle: list[DeadlineConnection] = []
         self._turnstile = Turnstile(target.pool)
         self._closed = False
         self.prepares = True
         """Until a transaction pooler turns out to stand in between, which loses what was prepared."""
 
-    def take(self, deadline: float) -> Bounded:
+    def take(self, deadline: float) -> DeadlineConnection:
         """A connection on which to say one thing, got and answered by the deadline. To be given back in any case."""
         now = time.monotonic()
         if not self._turnstile.enter(deadline - now):
@@ -49,7 +49,7 @@ class Pool:
         connection.latest = deadline - self._margin
         return connection
 
-    def give(self, connection: Bounded) -> None:
+    def give(self, connection: DeadlineConnection) -> None:
         """Back, to be used again unless something was left half said on it."""
         if self._closed or not connection.at_rest:
             if connection.is_silent:
@@ -66,7 +66,7 @@ class Pool:
         while self._idle:
             self._idle.pop().drop()
 
-    def _reusable(self, deadline: float, now: float) -> Bounded | None:
+    def _reusable(self, deadline: float, now: float) -> DeadlineConnection | None:
         while self._idle:
             connection = self._idle.pop()
             if (now - connection.heard < _JUST_HEARD or connection.usable) and (
@@ -76,7 +76,7 @@ class Pool:
             connection.drop()
         return None
 
-    def _answers(self, connection: Bounded, deadline: float) -> bool:
+    def _answers(self, connection: DeadlineConnection, deadline: float) -> bool:
         """Not for long: if it does not, there must be time for another one."""
         now = time.monotonic()
         connection.deadline = now + (deadline - now) / _SHARE_FOR_A_CHECK
@@ -90,7 +90,7 @@ class Pool:
             raise
         return True
 
-    def _distrust(self, silent: Bounded, since: float) -> None:
+    def _distrust(self, silent: DeadlineConnection, since: float) -> None:
         """What silenced one has most likely silenced the others on that host that were not heard since it was asked."""
         self._target.hosts.silent(silent.host, time.monotonic())
         for _ in range(len(self._idle)):
@@ -109,14 +109,14 @@ class Pool:
                 connection.drop()
 
 
-def connected(target: Target, deadline: float) -> Bounded:
+def connected(target: Target, deadline: float) -> DeadlineConnection:
     """A connection, until the deadline or not at all; to be given another one before each thing said on it."""
 
-    def connect(conninfo: str, until: float) -> Bounded:
+    def connect(conninfo: str, until: float) -> DeadlineConnection:
         watched = Attempt(until)
         attempt.set(watched)
         try:
-            connection = Bounded.connect(conninfo, autocommit=True, prepare_threshold=None)
+            connection = DeadlineConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
         except BaseException:
             watched.end()
             raise

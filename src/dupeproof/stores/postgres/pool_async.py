@@ -10,7 +10,7 @@ import time
 import psycopg
 
 from dupeproof.sql import hosts_async as hosts
-from dupeproof.stores.postgres.connection_async import AsyncBounded, Attempt, attempt
+from dupeproof.stores.postgres.connection_async import AsyncDeadlineConnection, Attempt, attempt
 from dupeproof.stores.postgres.faults import Timeout
 from dupeproof.stores.postgres.target import Target
 from dupeproof.stores.runtime_async import Turnstile
@@ -28,13 +28,13 @@ class AsyncPool:
         self._target = target
         self._margin = target.margin
         self._pid = os.getpid()
-        self._idle: list[AsyncBounded] = []
+        self._idle: list[AsyncDeadlineConnection] = []
         self._turnstile = Turnstile(target.pool)
         self._closed = False
         self.prepares = True
         """Until a transaction pooler turns out to stand in between, which loses what was prepared."""
 
-    async def take(self, deadline: float) -> AsyncBounded:
+    async def take(self, deadline: float) -> AsyncDeadlineConnection:
         """A connection on which to say one thing, got and answered by the deadline. To be given back in any case."""
         now = time.monotonic()
         if not await self._turnstile.enter(deadline - now):
@@ -48,7 +48,7 @@ class AsyncPool:
         connection.latest = deadline - self._margin
         return connection
 
-    def give(self, connection: AsyncBounded) -> None:
+    def give(self, connection: AsyncDeadlineConnection) -> None:
         """Back, to be used again unless something was left half said on it."""
         if self._closed or not connection.at_rest:
             if connection.is_silent:
@@ -65,7 +65,7 @@ class AsyncPool:
         while self._idle:
             self._idle.pop().drop()
 
-    async def _reusable(self, deadline: float, now: float) -> AsyncBounded | None:
+    async def _reusable(self, deadline: float, now: float) -> AsyncDeadlineConnection | None:
         while self._idle:
             connection = self._idle.pop()
             if (now - connection.heard < _JUST_HEARD or connection.usable) and (
@@ -75,7 +75,7 @@ class AsyncPool:
             connection.drop()
         return None
 
-    async def _answers(self, connection: AsyncBounded, deadline: float) -> bool:
+    async def _answers(self, connection: AsyncDeadlineConnection, deadline: float) -> bool:
         """Not for long: if it does not, there must be time for another one."""
         now = time.monotonic()
         connection.deadline = now + (deadline - now) / _SHARE_FOR_A_CHECK
@@ -89,7 +89,7 @@ class AsyncPool:
             raise
         return True
 
-    def _distrust(self, silent: AsyncBounded, since: float) -> None:
+    def _distrust(self, silent: AsyncDeadlineConnection, since: float) -> None:
         """What silenced one has most likely silenced the others on that host that were not heard since it was asked."""
         self._target.hosts.silent(silent.host, time.monotonic())
         for _ in range(len(self._idle)):
@@ -108,14 +108,16 @@ class AsyncPool:
                 connection.drop()
 
 
-async def connected(target: Target, deadline: float) -> AsyncBounded:
+async def connected(target: Target, deadline: float) -> AsyncDeadlineConnection:
     """A connection, until the deadline or not at all; to be given another one before each thing said on it."""
 
-    async def connect(conninfo: str, until: float) -> AsyncBounded:
+    async def connect(conninfo: str, until: float) -> AsyncDeadlineConnection:
         watched = Attempt(until)
         attempt.set(watched)
         try:
-            connection = await AsyncBounded.connect(conninfo, autocommit=True, prepare_threshold=None)
+            connection = await AsyncDeadlineConnection.connect(
+                conninfo, autocommit=True, prepare_threshold=None
+            )
         except BaseException:
             watched.end()
             raise

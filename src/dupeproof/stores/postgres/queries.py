@@ -16,7 +16,7 @@ from dupeproof.stores.postgres.binary import (
 from dupeproof.stores.postgres.statements import statement
 
 
-class Question(NamedTuple):
+class PreparedQuery(NamedTuple):
     text: bytes
     types: tuple[int, ...]
     formats: tuple[int, ...]
@@ -27,23 +27,23 @@ class Question(NamedTuple):
     """Whether the moment until which the caller waits comes as its last parameter: after that it does nothing."""
 
 
-def _one(verb: str, *types: int, dated: bool = False) -> Question:
+def _one(verb: str, *types: int, dated: bool = False) -> PreparedQuery:
     text = statement(verb).encode()
     name = b"dupeproof_%b_v1_%08x" % (verb.encode(), crc32(text))
-    return _question(text, types, name, dated=dated)
+    return _query(text, types, name, dated=dated)
 
 
-def _many(verb: str, *elements: int, dated: bool = False) -> Question:
+def _many(verb: str, *elements: int, dated: bool = False) -> PreparedQuery:
     types = tuple(ARRAY_OF[element] for element in elements)
-    return _question(statement(verb).encode(), types, b"", dated=dated)
+    return _query(statement(verb).encode(), types, b"", dated=dated)
 
 
-def _question(text: bytes, types: tuple[int, ...], name: bytes, *, dated: bool) -> Question:
+def _query(text: bytes, types: tuple[int, ...], name: bytes, *, dated: bool) -> PreparedQuery:
     types += (TIMESTAMP,) if dated else ()
-    return Question(text, types, (1,) * len(types), name, dated)
+    return PreparedQuery(text, types, (1,) * len(types), name, dated)
 
 
-CLOCK = _question(statement("clock").encode(), (INTEGER, INTEGER), b"", dated=False)
+CLOCK = _query(statement("clock").encode(), (INTEGER, INTEGER), b"", dated=False)
 CLAIM = _one("claim", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER, dated=True)
 CLAIM_MANY = _many("claim_many", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER, dated=True)
 FINISH = _one("finish", UUID, BYTES, BYTES, BIGINT, TEXT, BYTES)

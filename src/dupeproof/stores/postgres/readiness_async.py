@@ -22,10 +22,10 @@ class Watch:
         """Until there is something to read or, if `writing`, room to write. Raises `Timeout`."""
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[bool] = loop.create_future()
-        timer = loop.call_later(max(0.0, deadline - time.monotonic()), _settle, ready, False)
-        loop.add_reader(self._fileno, _settle, ready, True)
+        timer = loop.call_later(max(0.0, deadline - time.monotonic()), _resolve, ready, False)
+        loop.add_reader(self._fileno, _resolve, ready, True)
         if writing:
-            loop.add_writer(self._fileno, _settle, ready, True)
+            loop.add_writer(self._fileno, _resolve, ready, True)
         try:
             if not await ready:
                 raise Timeout("no answer in time")
@@ -36,6 +36,6 @@ class Watch:
                 loop.remove_writer(self._fileno)
 
 
-def _settle(ready: "asyncio.Future[bool]", answer: bool) -> None:
+def _resolve(ready: "asyncio.Future[bool]", answer: bool) -> None:
     if not ready.done():
         ready.set_result(answer)

@@ -9,27 +9,27 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from dupeproof.core.sequences import Number, Row, Verdict, decide, from_blob, to_blob
-from dupeproof.sql import Joined
+from dupeproof.sql import CallerConnection
 from dupeproof.stores.postgres.statements import statement
 
 
-def advance(joined: Joined, numbers: Sequence[Number]) -> list[Verdict]:
-    while (verdicts := advance_known(joined, numbers)) is None:  # again, should one be retired in between
-        make(joined, numbers)
+def advance(adapted: CallerConnection, numbers: Sequence[Number]) -> list[Verdict]:
+    while (verdicts := advance_known(adapted, numbers)) is None:  # again, should one be retired in between
+        make(adapted, numbers)
     return verdicts
 
 
-def make(joined: Joined, numbers: Sequence[Number]) -> None:
+def make(adapted: CallerConnection, numbers: Sequence[Number]) -> None:
     """Rows for producers that have none."""
-    joined.execute(statement("make_sequences"), _together(_keys(numbers)))
+    adapted.execute(statement("make_sequences"), _together(_keys(numbers)))
 
 
-def advance_known(joined: Joined, numbers: Sequence[Number]) -> list[Verdict] | None:
+def advance_known(adapted: CallerConnection, numbers: Sequence[Number]) -> list[Verdict] | None:
     """None if a producer has no row. Who can, ends the transaction before making it: the rows that are there are locked,
     and others may hold those to come and wait for these.
     """
     keys = _keys(numbers)
-    found = _locked(joined, keys)
+    found = _locked(adapted, keys)
     if len(found) < len(keys):
         return None
     verdicts = []
@@ -45,7 +45,7 @@ def advance_known(joined: Joined, numbers: Sequence[Number]) -> list[Verdict] | 
             {"key": key, "epoch": row.epoch, "floor": row.floor, "seen": to_blob(row.seen).hex()}
             for key, row in changes.items()
         ]
-        joined.execute(statement("write_sequences"), {"written": msgspec.json.encode(written).decode()})
+        adapted.execute(statement("write_sequences"), {"written": msgspec.json.encode(written).decode()})
     return verdicts
 
 
@@ -53,8 +53,8 @@ def _keys(numbers: Sequence[Number]) -> list[str]:
     return [key.hex() for key in sorted({number.key for number in numbers})]
 
 
-def _locked(joined: Joined, keys: list[str]) -> dict[str, Row]:
-    rows = joined.execute(statement("lock_sequences"), _together(keys))
+def _locked(adapted: CallerConnection, keys: list[str]) -> dict[str, Row]:
+    rows = adapted.execute(statement("lock_sequences"), _together(keys))
     return {key: Row(epoch, floor, from_blob(seen)) for key, epoch, floor, seen in rows}
 
 

@@ -8,29 +8,29 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from dupeproof.core.sequences import Number, Row, Verdict, decide, from_blob, to_blob
-from dupeproof.sql import AsyncJoined
+from dupeproof.sql import AsyncCallerConnection
 from dupeproof.stores.postgres.statements import statement
 
 
-async def advance(joined: AsyncJoined, numbers: Sequence[Number]) -> list[Verdict]:
+async def advance(adapted: AsyncCallerConnection, numbers: Sequence[Number]) -> list[Verdict]:
     while (
-        verdicts := await advance_known(joined, numbers)
+        verdicts := await advance_known(adapted, numbers)
     ) is None:  # again, should one be retired in between
-        await make(joined, numbers)
+        await make(adapted, numbers)
     return verdicts
 
 
-async def make(joined: AsyncJoined, numbers: Sequence[Number]) -> None:
+async def make(adapted: AsyncCallerConnection, numbers: Sequence[Number]) -> None:
     """Rows for producers that have none."""
-    await joined.execute(statement("make_sequences"), _together(_keys(numbers)))
+    await adapted.execute(statement("make_sequences"), _together(_keys(numbers)))
 
 
-async def advance_known(joined: AsyncJoined, numbers: Sequence[Number]) -> list[Verdict] | None:
+async def advance_known(adapted: AsyncCallerConnection, numbers: Sequence[Number]) -> list[Verdict] | None:
     """None if a producer has no row. Who can, ends the transaction before making it: the rows that are there are locked,
     and others may hold those to come and wait for these.
     """
     keys = _keys(numbers)
-    found = await _locked(joined, keys)
+    found = await _locked(adapted, keys)
     if len(found) < len(keys):
         return None
     verdicts = []
@@ -46,7 +46,9 @@ async def advance_known(joined: AsyncJoined, numbers: Sequence[Number]) -> list[
             {"key": key, "epoch": row.epoch, "floor": row.floor, "seen": to_blob(row.seen).hex()}
             for key, row in changes.items()
         ]
-        await joined.execute(statement("write_sequences"), {"written": msgspec.json.encode(written).decode()})
+        await adapted.execute(
+            statement("write_sequences"), {"written": msgspec.json.encode(written).decode()}
+        )
     return verdicts
 
 
@@ -54,8 +56,8 @@ def _keys(numbers: Sequence[Number]) -> list[str]:
     return [key.hex() for key in sorted({number.key for number in numbers})]
 
 
-async def _locked(joined: AsyncJoined, keys: list[str]) -> dict[str, Row]:
-    rows = await joined.execute(statement("lock_sequences"), _together(keys))
+async def _locked(adapted: AsyncCallerConnection, keys: list[str]) -> dict[str, Row]:
+    rows = await adapted.execute(statement("lock_sequences"), _together(keys))
     return {key: Row(epoch, floor, from_blob(seen)) for key, epoch, floor, seen in rows}
 
 

@@ -151,7 +151,7 @@ SELECT dupeproof_outbox_settle_v2(
     %s::integer[], %s::boolean[], %s)
 
 -- name: outbox_status
-SELECT waiting.backlog, waiting.delayed, waiting.oldest, failing.count, dead.count, kept.count, lanes.*
+SELECT waiting.backlog, waiting.delayed, waiting.oldest, failing.count, dead.count, kept.count, shards.*
 FROM (SELECT count(*) FILTER (WHERE not_before IS NULL OR not_before <= clock_timestamp()) AS backlog,
              count(*) FILTER (WHERE not_before > clock_timestamp()) AS delayed,
              extract(epoch FROM clock_timestamp() - min(coalesce(not_before, created_at))
@@ -162,7 +162,7 @@ FROM (SELECT count(*) FILTER (WHERE not_before IS NULL OR not_before <= clock_ti
      (SELECT count(*) FROM dupeproof_outbox_sent) AS kept,
      (SELECT count(DISTINCT token) FILTER (WHERE lease_until > clock_timestamp()),
              coalesce(sum(sent), 0)::bigint, coalesce(sum(taken_over), 0)::bigint
-      FROM dupeproof_outbox_newest_v1(ARRAY(SELECT generate_series(0, 63)::smallint))) AS lanes
+      FROM dupeproof_outbox_newest_v1(ARRAY(SELECT generate_series(0, 63)::smallint))) AS shards
 
 -- name: outbox_dead
 SELECT id, aggregatetype, aggregateid, type, attempts, error, extract(epoch FROM clock_timestamp() - died_at)::double precision

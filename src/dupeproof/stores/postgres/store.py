@@ -4,6 +4,8 @@
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
+from random import random
 from typing import Any, TypeVar
 
 import psycopg
@@ -28,7 +30,7 @@ from dupeproof.errors import StoreUnavailable
 from dupeproof.sql.psycopg import Psycopg
 from dupeproof.stores.postgres import migrations, queries, rows, sequences
 from dupeproof.stores.postgres.binary import uuids_of
-from dupeproof.stores.postgres.connection import Bounded, Rows
+from dupeproof.stores.postgres.connection import DeadlineConnection, Rows
 from dupeproof.stores.postgres.faults import (
     CONNECTION_LOST,
     NOT_PREPARED,
@@ -44,11 +46,13 @@ from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Target
 from dupeproof.stores.purge import purge_inbox
 from dupeproof.stores.repeats import Repeats
-from dupeproof.stores.runtime import PerHome
+from dupeproof.stores.runtime import PerProcess, sleep
 
 R = TypeVar("R")
 T = TypeVar("T")
 _TRIES = 5
+_LONGEST_PAUSE = 0.1
+"""Seconds before a batch is sent again that gave way to another."""
 _LARGE = 100_000
 """Bytes from which an answer may take its time, although somebody is there."""
 
@@ -58,7 +62,7 @@ class PostgresStore:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._pools = PerHome(lambda: Pool(target), Pool.close)
+        self._pools = PerProcess(lambda: Pool(target), Pool.close)
         self._repeats = Repeats()
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
@@ -204,7 +208,7 @@ class PostgresStore:
 
     def _ask(
         self,
-        question: queries.Question,
+        query: queries.PreparedQuery,
         columns: Sequence[bytes],
         *,
         repeat: bool = True,
@@ -212,19 +216,24 @@ class PostgresStore:
     ) -> PGresult:
         is_short = repeat and len(columns[0]) + len(columns[-1]) < _LARGE  # keys and results
         return self._said(
-            Bounded.ask, question, columns, repeat=repeat, is_short=is_short, on_repeat=on_repeat
+            DeadlineConnection.query,
+            query,
+            columns,
+            repeat=repeat,
+            is_short=is_short,
+            on_repeat=on_repeat,
         )
 
     def _run(self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True) -> Rows:
-        return self._said(Bounded.execute_all, statement(name), parameters, repeat=repeat)
+        return self._said(DeadlineConnection.execute_all, statement(name), parameters, repeat=repeat)
 
     def _run_in_time(self, name: str, keys: Sequence[bytes]) -> Rows:
         named = [[key.hex() for key in keys]]
-        return self._said(Bounded.execute_in_time, statement(name), named, repeat=False)
+        return self._said(DeadlineConnection.execute_in_time, statement(name), named, repeat=False)
 
     def _said(
         self,
-        say: Callable[[Bounded, T, Sequence[Any]], R],
+        say: Callable[[DeadlineConnection, T, Sequence[Any]], R],
         what: T,
         parameters: Sequence[Any],
         *,
@@ -241,7 +250,7 @@ class PostgresStore:
         """
         deadline = self._deadline()
         try:
-            for tries in range(1, _TRIES + 1):
+            for tries in count(1):
                 pool = self._pools.get()
                 try:
                     connection = pool.take(deadline)
@@ -257,13 +266,13 @@ class PostgresStore:
                     finally:
                         pool.give(connection)
                 except SCHEMA_MISSING:
-                    if tries == _TRIES:
+                    if tries >= _TRIES:
                         raise
                     self._migrate()
                     deadline = self._deadline()
                 except NOT_PREPARED:
                     pool.prepares = False
-                    if tries == _TRIES:
+                    if tries >= _TRIES:
                         raise
                 except TIMED_OUT:
                     if not repeat or time.monotonic() >= deadline:
@@ -271,11 +280,14 @@ class PostgresStore:
                     if on_repeat is not None:
                         on_repeat()
                 except STOPPED:
-                    if tries == _TRIES or time.monotonic() >= deadline - self._target.margin:
+                    if tries >= _TRIES or time.monotonic() >= deadline - self._target.margin:
                         raise
                 except ROLLED_BACK:
-                    if tries == _TRIES:
+                    # Nothing was done, and whoever was in the way is moving: there is no reason to give up early.
+                    pause = random() * min(_LONGEST_PAUSE, 0.001 * 2**tries)  # noqa: S311 - so that two do not meet again
+                    if time.monotonic() + pause >= deadline - self._target.margin:
                         raise
+                    sleep(pause)
                 except CONNECTION_LOST:
                     # Once more, on a new connection: the server may have been restarted since the last call.
                     if not repeat or tries > 1:
@@ -287,16 +299,16 @@ class PostgresStore:
         raise AssertionError
 
 
-def _inbox_purged(connection: Bounded, limit: int, _: Sequence[Any]) -> int:
+def _inbox_purged(connection: DeadlineConnection, limit: int, _: Sequence[Any]) -> int:
     with connection.transaction():
         return purge_inbox(Psycopg(connection), limit)
 
 
-def _advanced(connection: Bounded, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:
-    joined = Psycopg(connection)
+def _advanced(connection: DeadlineConnection, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:
+    adapted = Psycopg(connection)
     while True:
         with connection.transaction_in_time():
-            verdicts = sequences.advance_known(joined, numbers)
+            verdicts = sequences.advance_known(adapted, numbers)
         if verdicts is not None:
             return verdicts
-        sequences.make(joined, numbers)
+        sequences.make(adapted, numbers)

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import count
+from random import random
 from typing import Any, TypeVar
 
 import psycopg
@@ -28,7 +30,7 @@ from dupeproof.sql.psycopg_async import AsyncPsycopg
 from dupeproof.stores.postgres import migrations, queries, rows
 from dupeproof.stores.postgres import sequences_async as sequences
 from dupeproof.stores.postgres.binary import uuids_of
-from dupeproof.stores.postgres.connection_async import AsyncBounded, Rows
+from dupeproof.stores.postgres.connection_async import AsyncDeadlineConnection, Rows
 from dupeproof.stores.postgres.faults import (
     CONNECTION_LOST,
     NOT_PREPARED,
@@ -44,11 +46,13 @@ from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Target
 from dupeproof.stores.purge_async import purge_inbox
 from dupeproof.stores.repeats_async import AsyncRepeats
-from dupeproof.stores.runtime_async import PerHome
+from dupeproof.stores.runtime_async import PerLoop, sleep
 
 R = TypeVar("R")
 T = TypeVar("T")
 _TRIES = 5
+_LONGEST_PAUSE = 0.1
+"""Seconds before a batch is sent again that gave way to another."""
 _LARGE = 100_000
 """Bytes from which an answer may take its time, although somebody is there."""
 
@@ -58,7 +62,7 @@ class AsyncPostgresStore:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._pools = PerHome(lambda: AsyncPool(target), AsyncPool.close)
+        self._pools = PerLoop(lambda: AsyncPool(target), AsyncPool.close)
         self._repeats = AsyncRepeats()
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
@@ -204,7 +208,7 @@ class AsyncPostgresStore:
 
     async def _ask(
         self,
-        question: queries.Question,
+        query: queries.PreparedQuery,
         columns: Sequence[bytes],
         *,
         repeat: bool = True,
@@ -212,19 +216,26 @@ class AsyncPostgresStore:
     ) -> PGresult:
         is_short = repeat and len(columns[0]) + len(columns[-1]) < _LARGE  # keys and results
         return await self._said(
-            AsyncBounded.ask, question, columns, repeat=repeat, is_short=is_short, on_repeat=on_repeat
+            AsyncDeadlineConnection.query,
+            query,
+            columns,
+            repeat=repeat,
+            is_short=is_short,
+            on_repeat=on_repeat,
         )
 
     async def _run(self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True) -> Rows:
-        return await self._said(AsyncBounded.execute_all, statement(name), parameters, repeat=repeat)
+        return await self._said(
+            AsyncDeadlineConnection.execute_all, statement(name), parameters, repeat=repeat
+        )
 
     async def _run_in_time(self, name: str, keys: Sequence[bytes]) -> Rows:
         named = [[key.hex() for key in keys]]
-        return await self._said(AsyncBounded.execute_in_time, statement(name), named, repeat=False)
+        return await self._said(AsyncDeadlineConnection.execute_in_time, statement(name), named, repeat=False)
 
     async def _said(
         self,
-        say: Callable[[AsyncBounded, T, Sequence[Any]], Awaitable[R]],
+        say: Callable[[AsyncDeadlineConnection, T, Sequence[Any]], Awaitable[R]],
         what: T,
         parameters: Sequence[Any],
         *,
@@ -241,7 +252,7 @@ class AsyncPostgresStore:
         """
         deadline = self._deadline()
         try:
-            for tries in range(1, _TRIES + 1):
+            for tries in count(1):
                 pool = self._pools.get()
                 try:
                     connection = await pool.take(deadline)
@@ -257,13 +268,13 @@ class AsyncPostgresStore:
                     finally:
                         pool.give(connection)
                 except SCHEMA_MISSING:
-                    if tries == _TRIES:
+                    if tries >= _TRIES:
                         raise
                     await self._migrate()
                     deadline = self._deadline()
                 except NOT_PREPARED:
                     pool.prepares = False
-                    if tries == _TRIES:
+                    if tries >= _TRIES:
                         raise
                 except TIMED_OUT:
                     if not repeat or time.monotonic() >= deadline:
@@ -271,11 +282,14 @@ class AsyncPostgresStore:
                     if on_repeat is not None:
                         on_repeat()
                 except STOPPED:
-                    if tries == _TRIES or time.monotonic() >= deadline - self._target.margin:
+                    if tries >= _TRIES or time.monotonic() >= deadline - self._target.margin:
                         raise
                 except ROLLED_BACK:
-                    if tries == _TRIES:
+                    # Nothing was done, and whoever was in the way is moving: there is no reason to give up early.
+                    pause = random() * min(_LONGEST_PAUSE, 0.001 * 2**tries)  # noqa: S311 - so that two do not meet again
+                    if time.monotonic() + pause >= deadline - self._target.margin:
                         raise
+                    await sleep(pause)
                 except CONNECTION_LOST:
                     # Once more, on a new connection: the server may have been restarted since the last call.
                     if not repeat or tries > 1:
@@ -287,16 +301,18 @@ class AsyncPostgresStore:
         raise AssertionError
 
 
-async def _inbox_purged(connection: AsyncBounded, limit: int, _: Sequence[Any]) -> int:
+async def _inbox_purged(connection: AsyncDeadlineConnection, limit: int, _: Sequence[Any]) -> int:
     async with connection.transaction():
         return await purge_inbox(AsyncPsycopg(connection), limit)
 
 
-async def _advanced(connection: AsyncBounded, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:
-    joined = AsyncPsycopg(connection)
+async def _advanced(
+    connection: AsyncDeadlineConnection, numbers: Sequence[Number], _: Sequence[Any]
+) -> list[Verdict]:
+    adapted = AsyncPsycopg(connection)
     while True:
         async with connection.transaction_in_time():
-            verdicts = await sequences.advance_known(joined, numbers)
+            verdicts = await sequences.advance_known(adapted, numbers)
         if verdicts is not None:
             return verdicts
-        await sequences.make(joined, numbers)
+        await sequences.make(adapted, numbers)

@@ -28,7 +28,7 @@ from dupeproof.stores.redis.node import Node
 from dupeproof.stores.redis.resp import Command, pack
 from dupeproof.stores.redis.targets import Address, Target
 from dupeproof.stores.redis.topology import Cluster, Topology, topology
-from dupeproof.stores.runtime import PerHome, gather, sleep
+from dupeproof.stores.runtime import PerProcess, gather, sleep
 
 _PAUSE = 0.1
 ANYWHERE = 0
@@ -40,7 +40,7 @@ class Client:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._places = PerHome(lambda: topology(target), Topology.discard)
+        self._places = PerProcess(lambda: topology(target), Topology.discard)
 
     def until(self) -> float:
         """When a call that is made now is given up."""

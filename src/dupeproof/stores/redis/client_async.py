@@ -27,7 +27,7 @@ from dupeproof.stores.redis.node_async import AsyncNode
 from dupeproof.stores.redis.resp import Command, pack
 from dupeproof.stores.redis.targets import Address, Target
 from dupeproof.stores.redis.topology_async import AsyncCluster, AsyncTopology, topology
-from dupeproof.stores.runtime_async import PerHome, gather, sleep
+from dupeproof.stores.runtime_async import PerLoop, gather, sleep
 
 _PAUSE = 0.1
 ANYWHERE = 0
@@ -39,7 +39,7 @@ class AsyncClient:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._places = PerHome(lambda: topology(target), AsyncTopology.discard)
+        self._places = PerLoop(lambda: topology(target), AsyncTopology.discard)
 
     def until(self) -> float:
         """When a call that is made now is given up."""

@@ -101,11 +101,11 @@ class Link(asyncio.Protocol):
                     first.replies.append(reply)
                     if len(first.replies) == first.count:
                         waiting.popleft()
-                        _settle(first.future, first.replies)
+                        _resolve(first.future, first.replies)
                 else:
                     waiting.popleft()
                     if isinstance(reply, Exception) or first.done():
-                        _settle(first, reply)
+                        _resolve(first, reply)
                     else:
                         first.set_result(reply)
         except (theirs.InvalidResponse, IndexError) as exc:
@@ -167,7 +167,7 @@ class Link(asyncio.Protocol):
             self._transport.abort()
         waiting, self._waiting = self._waiting, deque()
         for waiter in waiting:
-            _settle(waiter.future if isinstance(waiter, _Batch) else waiter, error)
+            _resolve(waiter.future if isinstance(waiter, _Batch) else waiter, error)
         self._let_in()
 
     def _let_in(self) -> None:
@@ -176,7 +176,7 @@ class Link(asyncio.Protocol):
             room.set_result(None)
 
 
-def _settle(future: "asyncio.Future[Any]", reply: Any) -> None:
+def _resolve(future: "asyncio.Future[Any]", reply: Any) -> None:
     if future.done():
         return
     if isinstance(reply, Exception):

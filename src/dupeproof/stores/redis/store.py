@@ -23,10 +23,10 @@ from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores.redis import layout
 from dupeproof.stores.redis.client import ANYWHERE, Client
+from dupeproof.stores.redis.copies import RedisCopies
 from dupeproof.stores.redis.faults import translated
 from dupeproof.stores.redis.lua import script
 from dupeproof.stores.redis.resp import Timed, pack
-from dupeproof.stores.redis.shelf import RedisShelf
 from dupeproof.stores.redis.targets import Target
 from dupeproof.stores.repeats import Repeats
 
@@ -164,8 +164,8 @@ class RedisStore:
             info = layout.info(node.ask(pack(b"INFO", b"server")))
         return layout.health(info)
 
-    def shelf(self) -> RedisShelf:
-        return RedisShelf(self._client)
+    def copies(self) -> RedisCopies:
+        return RedisCopies(self._client)
 
     def close(self) -> None:
         self._client.close()

@@ -22,10 +22,10 @@ from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores.redis import layout
 from dupeproof.stores.redis.client_async import ANYWHERE, AsyncClient
+from dupeproof.stores.redis.copies_async import AsyncRedisCopies
 from dupeproof.stores.redis.faults import translated
 from dupeproof.stores.redis.lua import script
 from dupeproof.stores.redis.resp import Timed, pack
-from dupeproof.stores.redis.shelf_async import AsyncRedisShelf
 from dupeproof.stores.redis.targets import Target
 from dupeproof.stores.repeats_async import AsyncRepeats
 
@@ -165,8 +165,8 @@ class AsyncRedisStore:
             info = layout.info(await node.ask(pack(b"INFO", b"server")))
         return layout.health(info)
 
-    def shelf(self) -> AsyncRedisShelf:
-        return AsyncRedisShelf(self._client)
+    def copies(self) -> AsyncRedisCopies:
+        return AsyncRedisCopies(self._client)
 
     async def close(self) -> None:
         await self._client.close()

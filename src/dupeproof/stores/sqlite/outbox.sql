@@ -1,7 +1,7 @@
 -- See the outbox of PostgreSQL for what the tables are for, and for why the order per key holds. Times are milliseconds.
 CREATE TABLE IF NOT EXISTS dupeproof_outbox (
     seq           INTEGER PRIMARY KEY AUTOINCREMENT,
-    lane          INTEGER NOT NULL,
+    shard          INTEGER NOT NULL,
     created_at    INTEGER NOT NULL,
     not_before    INTEGER,
     id            TEXT    NOT NULL,
@@ -12,12 +12,12 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox (
     headers       TEXT
 );
 
-CREATE INDEX IF NOT EXISTS dupeproof_outbox_lane ON dupeproof_outbox (lane, seq);
+CREATE INDEX IF NOT EXISTS dupeproof_outbox_shard ON dupeproof_outbox (shard, seq);
 
-CREATE INDEX IF NOT EXISTS dupeproof_outbox_later ON dupeproof_outbox (lane, not_before, seq) WHERE lane < 0;
+CREATE INDEX IF NOT EXISTS dupeproof_outbox_later ON dupeproof_outbox (shard, not_before, seq) WHERE shard < 0;
 
-CREATE TABLE IF NOT EXISTS dupeproof_outbox_lanes (
-    lane        INTEGER PRIMARY KEY,
+CREATE TABLE IF NOT EXISTS dupeproof_outbox_shards (
+    shard        INTEGER PRIMARY KEY,
     token       BLOB,
     lease_until INTEGER NOT NULL DEFAULT 0,
     sent        INTEGER NOT NULL DEFAULT 0,
@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_hands (
 
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_failing (
     seq      INTEGER PRIMARY KEY,
-    lane     INTEGER NOT NULL,
+    shard     INTEGER NOT NULL,
     key      TEXT,
     attempts INTEGER NOT NULL,
     retry_at INTEGER NOT NULL,
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_failing (
 
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_dead (
     seq           INTEGER PRIMARY KEY,
-    lane          INTEGER NOT NULL,
+    shard          INTEGER NOT NULL,
     created_at    INTEGER NOT NULL,
     not_before    INTEGER,
     id            TEXT    NOT NULL,
@@ -57,7 +57,7 @@ CREATE TABLE IF NOT EXISTS dupeproof_outbox_dead (
 
 CREATE TABLE IF NOT EXISTS dupeproof_outbox_sent (
     seq           INTEGER PRIMARY KEY,
-    lane          INTEGER NOT NULL,
+    shard          INTEGER NOT NULL,
     created_at    INTEGER NOT NULL,
     not_before    INTEGER,
     id            TEXT    NOT NULL,

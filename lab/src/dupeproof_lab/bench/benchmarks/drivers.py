@@ -1,11 +1,11 @@
-"""Drivers and other libraries a contender may need: found when it is made, and named when they are missing."""
+"""Drivers and other libraries a candidate may need: found when it is made, and named when they are missing."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from dupeproof_lab.bench.environments.base import Site
+from dupeproof_lab.bench.environments.base import Environment
 from dupeproof_lab.bench.model import Unavailable
 
 INSTALL = {
@@ -39,8 +39,8 @@ _LEAN = """
 
 
 @contextmanager
-def lean_table(site: Site) -> Iterator[Any]:
+def lean_table(environment: Environment) -> Iterator[Any]:
     """A connection to the smallest table that does it: an id, its end, and an index to purge by."""
-    with driver("psycopg").connect(site.url, autocommit=True) as connection:
+    with driver("psycopg").connect(environment.url, autocommit=True) as connection:
         connection.execute(_LEAN)
         yield connection

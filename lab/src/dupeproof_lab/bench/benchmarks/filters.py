@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from dupeproof.errors import ConfigError
-from dupeproof_lab.bench.environments.base import Site
-from dupeproof_lab.bench.model import OURS, WINDOW, Contender, Heat, Unavailable, make_ids
+from dupeproof_lab.bench.environments.base import Environment
+from dupeproof_lab.bench.model import OURS, WINDOW, Benchmark, Candidate, Unavailable, make_ids
 from dupeproof_lab.bench.shapes import BATCHES, Operation
 
 ERROR_RATE = 0.001
@@ -29,15 +29,17 @@ def filter_named(name: str) -> Any:
 
 
 @contextmanager
-def bloom(site: Site) -> Iterator[Operation]:
-    yield filter_named("Bloom")(site.expected, ERROR_RATE).add_many
+def bloom(environment: Environment) -> Iterator[Operation]:
+    yield filter_named("Bloom")(environment.expected, ERROR_RATE).add_many
 
 
 @contextmanager
-def redis_bloom(site: Site) -> Iterator[Operation]:
+def redis_bloom(environment: Environment) -> Iterator[Operation]:
     kind = filter_named("RedisBloom")
-    name = f"bench-{site.expected}"  # one of that name for another number would be refused, and rightly
-    with closing(kind(site.url, name, site.expected, ERROR_RATE, accept_errors=True)) as known:
+    name = (
+        f"bench-{environment.expected}"  # one of that name for another number would be refused, and rightly
+    )
+    with closing(kind(environment.url, name, environment.expected, ERROR_RATE, accept_errors=True)) as known:
         try:
             yield known.fresh
         finally:
@@ -45,9 +47,11 @@ def redis_bloom(site: Site) -> Iterator[Operation]:
 
 
 @contextmanager
-def compact(site: Site) -> Iterator[Operation]:
+def compact(environment: Environment) -> Iterator[Operation]:
     kind = filter_named("CompactSeen")
-    with closing(kind(site.url, namespace="bench", window=WINDOW, expected=site.expected)) as known:
+    with closing(
+        kind(environment.url, namespace="bench", window=WINDOW, expected=environment.expected)
+    ) as known:
         yield known.fresh
 
 
@@ -59,8 +63,8 @@ def false_positives(count: int) -> float:
     return taken / _ASKED
 
 
-_filter = partial(Contender, who=OURS, shape=BATCHES)
-FILTERS: dict[str, tuple[Contender, ...]] = {
+_filter = partial(Candidate, who=OURS, shape=BATCHES)
+FILTERS: dict[str, tuple[Candidate, ...]] = {
     "memory": (
         _filter(name="memory.bloom", what="Bloom, 0.1 % error", make=bloom, fresh=sum, layout="memory.bloom"),
     ),
@@ -79,5 +83,7 @@ FILTERS: dict[str, tuple[Contender, ...]] = {
 }
 
 
-def with_filters(heat: Heat) -> Heat:
-    return msgspec.structs.replace(heat, contenders=heat.contenders + FILTERS.get(heat.store, ()))
+def with_filters(benchmark: Benchmark) -> Benchmark:
+    return msgspec.structs.replace(
+        benchmark, candidates=benchmark.candidates + FILTERS.get(benchmark.store, ())
+    )

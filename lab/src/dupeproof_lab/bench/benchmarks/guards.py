@@ -10,8 +10,8 @@ from typing import Any
 from dupeproof import AsyncOnce, Once
 from dupeproof_lab.bench.benchmarks import peers
 from dupeproof_lab.bench.benchmarks.drivers import driver
-from dupeproof_lab.bench.environments.base import Site
-from dupeproof_lab.bench.model import BY_HAND, OURS, WINDOW, Contender, Heat, Store
+from dupeproof_lab.bench.environments.base import Environment
+from dupeproof_lab.bench.model import BY_HAND, OURS, WINDOW, Benchmark, Candidate, Store
 from dupeproof_lab.bench.shapes import EACH, Operation, Shape, tasks, threads
 
 CALLERS = 32
@@ -21,14 +21,14 @@ CALLERS = 32
 
 
 @contextmanager
-def guarded(site: Site, *, options: str = "", cache: int = 0) -> Iterator[Operation]:
-    with Once(site.url + options, window=WINDOW, cache=cache) as once:
+def guarded(environment: Environment, *, options: str = "", cache: int = 0) -> Iterator[Operation]:
+    with Once(environment.url + options, window=WINDOW, cache=cache) as once:
         yield once(key="order_id")(peers.work())
 
 
 @asynccontextmanager
-async def guarded_async(site: Site, *, cache: int = 0) -> AsyncIterator[Operation]:
-    async with AsyncOnce(site.url, window=WINDOW, cache=cache) as once:
+async def guarded_async(environment: Environment, *, cache: int = 0) -> AsyncIterator[Operation]:
+    async with AsyncOnce(environment.url, window=WINDOW, cache=cache) as once:
         yield once(key="order_id")(peers.work_async())
 
 
@@ -36,7 +36,7 @@ async def guarded_async(site: Site, *, cache: int = 0) -> AsyncIterator[Operatio
 
 
 @contextmanager
-def by_hand_memory(_: Site) -> Iterator[Operation]:
+def by_hand_memory(_: Environment) -> Iterator[Operation]:
     charge, results = peers.work(), dict[str, int]()
 
     def call(order_id: str) -> int:
@@ -48,9 +48,9 @@ def by_hand_memory(_: Site) -> Iterator[Operation]:
 
 
 @contextmanager
-def by_hand_redis(site: Site) -> Iterator[Operation]:
+def by_hand_redis(environment: Environment) -> Iterator[Operation]:
     charge = peers.work()
-    with driver("redis").Redis.from_url(site.url) as client:
+    with driver("redis").Redis.from_url(environment.url) as client:
 
         def call(order_id: str) -> Any:
             key = f"call:{order_id}"
@@ -82,15 +82,15 @@ def by_hand_sql(connection: Any, mark: str) -> Operation:
 
 
 @contextmanager
-def by_hand_postgres(site: Site) -> Iterator[Operation]:
-    with driver("psycopg").connect(site.url, autocommit=True) as connection:
+def by_hand_postgres(environment: Environment) -> Iterator[Operation]:
+    with driver("psycopg").connect(environment.url, autocommit=True) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS bench_calls (id text PRIMARY KEY, result text)")
         yield by_hand_sql(connection, "%s")
 
 
 @contextmanager
-def by_hand_sqlite(site: Site) -> Iterator[Operation]:
-    path = site.url.removeprefix("sqlite:///")
+def by_hand_sqlite(environment: Environment) -> Iterator[Operation]:
+    path = environment.url.removeprefix("sqlite:///")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -98,20 +98,20 @@ def by_hand_sqlite(site: Site) -> Iterator[Operation]:
         yield by_hand_sql(connection, "?")
 
 
-# The heats
+# The benchmarks
 
-Make = Callable[[Site], Any]
-Lane = tuple[str, str, Shape, Make]
+Make = Callable[[Environment], Any]
+Entrant = tuple[str, str, Shape, Make]
 """Who, a name for it, its shape, and how it is made."""
 NORMAL = "no fsync per commit (synchronous=NORMAL)"
 
-_HAND: dict[Store, Callable[[Site], AbstractContextManager[Operation]]] = {
+_HAND: dict[Store, Callable[[Environment], AbstractContextManager[Operation]]] = {
     "memory": by_hand_memory,
     "sqlite": by_hand_sqlite,
     "redis": by_hand_redis,
     "postgres": by_hand_postgres,
 }
-_ONE: dict[Store, tuple[Lane, ...]] = {
+_ONE: dict[Store, tuple[Entrant, ...]] = {
     "memory": (
         ("exactly-once", "exactly_once", EACH, peers.exactly_once),
         ("idemkit", "idemkit_async", tasks(1), peers.idemkit_async),
@@ -131,7 +131,7 @@ _ONE: dict[Store, tuple[Lane, ...]] = {
         ("idemkit", "idemkit_async", tasks(1), peers.idemkit_async),
     ),
 }
-_MANY: dict[Store, tuple[Lane, ...]] = {
+_MANY: dict[Store, tuple[Entrant, ...]] = {
     "redis": (
         ("exactly-once", "exactly_once_async", tasks(CALLERS), peers.exactly_once_async),
         ("exactly-once", "exactly_once", threads(CALLERS), peers.exactly_once),
@@ -145,7 +145,7 @@ _MANY: dict[Store, tuple[Lane, ...]] = {
         ("idemkit", "idemkit_async", tasks(CALLERS), peers.idemkit_async),
     ),
 }
-_CACHED: tuple[Lane, ...] = (
+_CACHED: tuple[Entrant, ...] = (
     (OURS, "ours", EACH, partial(guarded, cache=peers.CACHED)),
     (OURS, "ours_async", tasks(1), partial(guarded_async, cache=peers.CACHED)),
     ("aws-lambda-powertools", "powertools", EACH, peers.powertools_cached),
@@ -159,28 +159,30 @@ _TITLES: dict[Store, str] = {
 }
 
 
-def _heat(store: Store, name: str, title: str, lanes: tuple[Lane, ...], *, replay: bool) -> Heat:
+def _benchmark(
+    store: Store, name: str, title: str, entrants: tuple[Entrant, ...], *, replay: bool
+) -> Benchmark:
     kind = "replay" if replay else "new"
-    return Heat(
+    return Benchmark(
         title=f"{_TITLES[store]}, guarded call, {title}{kind}",
         store=store,
         replay=replay,
-        contenders=tuple(
-            Contender(
-                name=f"{store}.{name}.{kind}.{lane}",
+        candidates=tuple(
+            Candidate(
+                name=f"{store}.{name}.{kind}.{entrant}",
                 who=who,
-                what="synchronous=normal" if lane == "normal" else "",
+                what="synchronous=normal" if entrant == "normal" else "",
                 shape=shape,
                 make=make,
                 layout=None if replay or who != OURS else f"{store}.records",
-                durability=NORMAL if store == "sqlite" and lane in ("normal", "exactly_once") else None,
+                durability=NORMAL if store == "sqlite" and entrant in ("normal", "exactly_once") else None,
             )
-            for who, lane, shape, make in lanes
+            for who, entrant, shape, make in entrants
         ),
     )
 
 
-def _one(store: Store) -> tuple[Lane, ...]:
+def _one(store: Store) -> tuple[Entrant, ...]:
     return (
         (BY_HAND, "by_hand", EACH, _HAND[store]),
         (OURS, "ours", EACH, guarded),
@@ -189,7 +191,7 @@ def _one(store: Store) -> tuple[Lane, ...]:
     )
 
 
-def _many(store: Store) -> tuple[Lane, ...]:
+def _many(store: Store) -> tuple[Entrant, ...]:
     return (
         (OURS, "ours_tasks", tasks(CALLERS), guarded_async),
         (OURS, "ours_threads", threads(CALLERS), guarded),
@@ -197,13 +199,15 @@ def _many(store: Store) -> tuple[Lane, ...]:
     )
 
 
-def guard_heats(store: Store) -> list[Heat]:
-    heats = [_heat(store, "one", "one caller, ", _one(store), replay=replay) for replay in (False, True)]
+def guard_heats(store: Store) -> list[Benchmark]:
+    benchmarks = [
+        _benchmark(store, "one", "one caller, ", _one(store), replay=replay) for replay in (False, True)
+    ]
     if store in _MANY:
-        heats += [
-            _heat(store, "many", f"{CALLERS} callers, ", _many(store), replay=replay)
+        benchmarks += [
+            _benchmark(store, "many", f"{CALLERS} callers, ", _many(store), replay=replay)
             for replay in (False, True)
         ]
     if store == "redis":
-        heats.append(_heat(store, "cached", "local cache, ", _CACHED, replay=True))
-    return heats
+        benchmarks.append(_benchmark(store, "cached", "local cache, ", _CACHED, replay=True))
+    return benchmarks

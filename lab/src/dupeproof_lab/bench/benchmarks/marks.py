@@ -8,8 +8,8 @@ from typing import Any
 
 from dupeproof import AsyncOnce, Once
 from dupeproof_lab.bench.benchmarks.drivers import driver, lean_table
-from dupeproof_lab.bench.environments.base import Site
-from dupeproof_lab.bench.model import BY_HAND, OURS, WINDOW, Contender, Heat
+from dupeproof_lab.bench.environments.base import Environment
+from dupeproof_lab.bench.model import BY_HAND, OURS, WINDOW, Benchmark, Candidate
 from dupeproof_lab.bench.shapes import BATCHES, EACH, LOOP, Operation, tasks, threads
 
 MANY = 64
@@ -19,24 +19,24 @@ MANY = 64
 
 
 @contextmanager
-def seen(site: Site) -> Iterator[Operation]:
-    with Once(site.url, window=WINDOW) as once:
+def seen(environment: Environment) -> Iterator[Operation]:
+    with Once(environment.url, window=WINDOW) as once:
         yield once.seen
 
 
 @asynccontextmanager
-async def seen_async(site: Site) -> AsyncIterator[Operation]:
-    async with AsyncOnce(site.url, window=WINDOW) as once:
+async def seen_async(environment: Environment) -> AsyncIterator[Operation]:
+    async with AsyncOnce(environment.url, window=WINDOW) as once:
         yield once.seen
 
 
 @contextmanager
-def fresh(site: Site) -> Iterator[Operation]:
-    with Once(site.url, window=WINDOW) as once:
+def fresh(environment: Environment) -> Iterator[Operation]:
+    with Once(environment.url, window=WINDOW) as once:
         yield once.fresh
 
 
-def ours(store: str) -> tuple[Contender, ...]:
+def ours(store: str) -> tuple[Candidate, ...]:
     """The same four ways on every store."""
     rows: tuple[tuple[str, str, Any, Any, Callable[[Any], int]], ...] = (
         ("seen", "seen", EACH, seen, not_),
@@ -45,7 +45,7 @@ def ours(store: str) -> tuple[Contender, ...]:
         ("fresh", "fresh", BATCHES, fresh, len),
     )
     return tuple(
-        Contender(
+        Candidate(
             name=f"{store}.{name}",
             who=OURS,
             what=what,
@@ -62,7 +62,7 @@ def ours(store: str) -> tuple[Contender, ...]:
 
 
 @contextmanager
-def set_loop(_: Site) -> Iterator[Operation]:
+def set_loop(_: Environment) -> Iterator[Operation]:
     known: set[str] = set()
 
     def loop(ids: list[str]) -> int:
@@ -77,8 +77,8 @@ def set_loop(_: Site) -> Iterator[Operation]:
 
 
 @contextmanager
-def _sqlite(site: Site) -> Iterator[sqlite3.Connection]:
-    path = site.url.removeprefix("sqlite:///")
+def _sqlite(environment: Environment) -> Iterator[sqlite3.Connection]:
+    path = environment.url.removeprefix("sqlite:///")
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -92,14 +92,14 @@ _SQLITE_INSERT = f"INSERT OR IGNORE INTO seen VALUES (?, unixepoch() + {WINDOW})
 
 
 @contextmanager
-def sqlite_insert(site: Site) -> Iterator[Operation]:
-    with _sqlite(site) as connection:
+def sqlite_insert(environment: Environment) -> Iterator[Operation]:
+    with _sqlite(environment) as connection:
         yield lambda each: connection.execute(_SQLITE_INSERT, (each,)).rowcount
 
 
 @contextmanager
-def sqlite_executemany(site: Site) -> Iterator[Operation]:
-    with _sqlite(site) as connection:
+def sqlite_executemany(environment: Environment) -> Iterator[Operation]:
+    with _sqlite(environment) as connection:
 
         def batch(ids: list[str]) -> int:
             connection.execute("BEGIN IMMEDIATE")
@@ -111,14 +111,14 @@ def sqlite_executemany(site: Site) -> Iterator[Operation]:
 
 
 @contextmanager
-def redis_set(site: Site) -> Iterator[Operation]:
-    with driver("redis").Redis.from_url(site.url) as client:
+def redis_set(environment: Environment) -> Iterator[Operation]:
+    with driver("redis").Redis.from_url(environment.url) as client:
         yield lambda each: client.set(f"dedup:{each}", 1, nx=True, ex=WINDOW)
 
 
 @asynccontextmanager
-async def redis_set_async(site: Site) -> AsyncIterator[Operation]:
-    async with driver("redis.asyncio").Redis.from_url(site.url) as client:
+async def redis_set_async(environment: Environment) -> AsyncIterator[Operation]:
+    async with driver("redis.asyncio").Redis.from_url(environment.url) as client:
 
         async def seen(each: str) -> Any:
             return await client.set(f"dedup:{each}", 1, nx=True, ex=WINDOW)
@@ -127,8 +127,8 @@ async def redis_set_async(site: Site) -> AsyncIterator[Operation]:
 
 
 @contextmanager
-def redis_pipeline(site: Site) -> Iterator[Operation]:
-    with driver("redis").Redis.from_url(site.url) as client:
+def redis_pipeline(environment: Environment) -> Iterator[Operation]:
+    with driver("redis").Redis.from_url(environment.url) as client:
 
         def batch(ids: list[str]) -> Any:
             pipeline = client.pipeline(transaction=False)
@@ -149,20 +149,20 @@ _POSTGRES_UNNEST = (
 
 
 @contextmanager
-def postgres_insert(site: Site) -> Iterator[Operation]:
-    with lean_table(site) as connection:
+def postgres_insert(environment: Environment) -> Iterator[Operation]:
+    with lean_table(environment) as connection:
         yield lambda each: connection.execute(_POSTGRES_INSERT, (each,)).rowcount
 
 
 @contextmanager
-def postgres_unnest(site: Site) -> Iterator[Operation]:
-    with lean_table(site) as connection:
+def postgres_unnest(environment: Environment) -> Iterator[Operation]:
+    with lean_table(environment) as connection:
         yield lambda ids: len(connection.execute(_POSTGRES_UNNEST, (ids,)).fetchall())
 
 
 @contextmanager
-def postgres_executemany(site: Site) -> Iterator[Operation]:
-    with lean_table(site) as connection:
+def postgres_executemany(environment: Environment) -> Iterator[Operation]:
+    with lean_table(environment) as connection:
 
         def batch(ids: list[str]) -> int:
             with connection.transaction(), connection.cursor() as cursor:
@@ -180,12 +180,12 @@ _TEXTBOOK = """
 
 
 @contextmanager
-def postgres_textbook(site: Site) -> Iterator[Operation]:
+def postgres_textbook(environment: Environment) -> Iterator[Operation]:
     insert = (
         "INSERT INTO bench_textbook (message_id, expires_at) "
         f"SELECT unnest(%s::text[]), now() + interval '{WINDOW} s' ON CONFLICT DO NOTHING RETURNING id"
     )
-    with driver("psycopg").connect(site.url, autocommit=True) as connection:
+    with driver("psycopg").connect(environment.url, autocommit=True) as connection:
         connection.execute(_TEXTBOOK)
         yield lambda ids: len(connection.execute(insert, (ids,)).fetchall())
 
@@ -194,12 +194,12 @@ def _answers(answers: list[Any]) -> int:
     return sum(map(bool, answers))
 
 
-MEMORY = Heat(
+MEMORY = Benchmark(
     title="In process",
     store="memory",
     same_count=True,
-    contenders=(
-        Contender(
+    candidates=(
+        Candidate(
             name="memory.loop",
             who=BY_HAND,
             what="if x in s … s.add(x)",
@@ -211,11 +211,11 @@ MEMORY = Heat(
         *(each for each in ours("memory") if each.name in ("memory.seen", "memory.fresh")),
     ),
 )
-SQLITE = Heat(
+SQLITE = Benchmark(
     title="SQLite",
     store="sqlite",
-    contenders=(
-        Contender(
+    candidates=(
+        Candidate(
             name="sqlite.insert",
             who=BY_HAND,
             what="INSERT OR IGNORE, commit per call",
@@ -224,7 +224,7 @@ SQLITE = Heat(
             fresh=int,
             layout="sqlite.table",
         ),
-        Contender(
+        Candidate(
             name="sqlite.executemany",
             who=BY_HAND,
             what="executemany",
@@ -236,11 +236,11 @@ SQLITE = Heat(
         *ours("sqlite"),
     ),
 )
-REDIS = Heat(
+REDIS = Benchmark(
     title="Redis",
     store="redis",
-    contenders=(
-        Contender(
+    candidates=(
+        Candidate(
             name="redis.set",
             who=BY_HAND,
             what="redis-py SET NX EX",
@@ -249,7 +249,7 @@ REDIS = Heat(
             fresh=bool,
             layout="redis.key",
         ),
-        Contender(
+        Candidate(
             name="redis.pipeline",
             who=BY_HAND,
             what="redis-py pipeline of SET NX EX",
@@ -258,7 +258,7 @@ REDIS = Heat(
             fresh=_answers,
             layout="redis.key",
         ),
-        Contender(
+        Candidate(
             name="redis.asyncio",
             who=BY_HAND,
             what="redis-py asyncio SET NX EX",
@@ -270,11 +270,11 @@ REDIS = Heat(
         *ours("redis"),
     ),
 )
-POSTGRES = Heat(
+POSTGRES = Benchmark(
     title="PostgreSQL",
     store="postgres",
-    contenders=(
-        Contender(
+    candidates=(
+        Candidate(
             name="postgres.insert",
             who=BY_HAND,
             what="psycopg INSERT … ON CONFLICT, autocommit",
@@ -283,7 +283,7 @@ POSTGRES = Heat(
             fresh=int,
             layout="postgres.lean",
         ),
-        Contender(
+        Candidate(
             name="postgres.unnest",
             who=BY_HAND,
             what="INSERT … SELECT unnest … ON CONFLICT",
@@ -292,7 +292,7 @@ POSTGRES = Heat(
             fresh=int,
             layout="postgres.lean",
         ),
-        Contender(
+        Candidate(
             name="postgres.executemany",
             who=BY_HAND,
             what="executemany INSERT … ON CONFLICT",
@@ -301,7 +301,7 @@ POSTGRES = Heat(
             fresh=int,
             layout="postgres.lean",
         ),
-        Contender(
+        Candidate(
             name="postgres.textbook",
             who=BY_HAND,
             what="the same unnest into the textbook table",

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from dupeproof_lab.bench.benchmarks.drivers import driver
-from dupeproof_lab.bench.environments.base import Site
+from dupeproof_lab.bench.environments.base import Environment
 from dupeproof_lab.bench.model import WINDOW
 from dupeproof_lab.bench.shapes import Operation
 
@@ -36,15 +36,15 @@ def work_async() -> Callable[[str], Awaitable[int]]:
 # exactly-once
 
 
-def _exactly_once_store(site: Site) -> Any:
+def _exactly_once_store(environment: Environment) -> Any:
     stores = driver("exactly_once").Store
-    match site.store:
+    match environment.store:
         case "redis":
-            return stores.redis(site.url, committed_ttl=WINDOW)
+            return stores.redis(environment.url, committed_ttl=WINDOW)
         case "postgres":
-            return stores.postgres(site.url)
+            return stores.postgres(environment.url)
         case "sqlite":
-            return stores.sqlite(site.url.removeprefix("sqlite:///"))
+            return stores.sqlite(environment.url.removeprefix("sqlite:///"))
         case _:
             return stores.memory()
 
@@ -54,8 +54,8 @@ def _key(order_id: str) -> str:
 
 
 @contextmanager
-def exactly_once(site: Site) -> Iterator[Operation]:
-    store = _exactly_once_store(site)
+def exactly_once(environment: Environment) -> Iterator[Operation]:
+    store = _exactly_once_store(environment)
     try:
         yield driver("exactly_once").once(store, key=_key)(work())
     finally:
@@ -63,8 +63,8 @@ def exactly_once(site: Site) -> Iterator[Operation]:
 
 
 @asynccontextmanager
-async def exactly_once_async(site: Site) -> AsyncIterator[Operation]:
-    store = _exactly_once_store(site)
+async def exactly_once_async(environment: Environment) -> AsyncIterator[Operation]:
+    store = _exactly_once_store(environment)
     await (
         store.anow()
     )  # connects: tasks that come first together would each open a connection, and lose all but one
@@ -87,10 +87,10 @@ class _Lambda:
 
 
 @contextmanager
-def powertools(site: Site, *, cache: bool = False) -> Iterator[Operation]:
+def powertools(environment: Environment, *, cache: bool = False) -> Iterator[Operation]:
     package = "aws_lambda_powertools.utilities.idempotency"
     idempotency = driver(package)
-    with driver("redis").Redis.from_url(site.url, decode_responses=True) as client:
+    with driver("redis").Redis.from_url(environment.url, decode_responses=True) as client:
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             # Its own advice is to use this name, which is the class it warns of.
             store = driver(f"{package}.persistence.cache").CachePersistenceLayer(client=client)
@@ -105,8 +105,8 @@ def powertools(site: Site, *, cache: bool = False) -> Iterator[Operation]:
 
 
 @contextmanager
-def powertools_cached(site: Site) -> Iterator[Operation]:
-    with powertools(site, cache=True) as charge:
+def powertools_cached(environment: Environment) -> Iterator[Operation]:
+    with powertools(environment, cache=True) as charge:
         yield charge
 
 
@@ -123,35 +123,35 @@ def _idemkit_config(*, cache: bool) -> Any:
     )
 
 
-async def _idemkit_backend(site: Site) -> Any:
+async def _idemkit_backend(environment: Environment) -> Any:
     idemkit = driver("idemkit")
-    match site.store:
+    match environment.store:
         case "redis":
-            return idemkit.RedisBackend.from_url(site.url)
+            return idemkit.RedisBackend.from_url(environment.url)
         case "postgres":
-            await driver("idemkit.backends.postgres").init_pg(site.url)
-            return idemkit.PostgresBackend.from_url(site.url, max_size=32)
+            await driver("idemkit.backends.postgres").init_pg(environment.url)
+            return idemkit.PostgresBackend.from_url(environment.url, max_size=32)
         case _:
             return idemkit.InMemoryBackend(max_size=10_000_000)
 
 
 @asynccontextmanager
-async def idemkit_async(site: Site, *, cache: bool = False) -> AsyncIterator[Operation]:
-    backend = await _idemkit_backend(site)
+async def idemkit_async(environment: Environment, *, cache: bool = False) -> AsyncIterator[Operation]:
+    backend = await _idemkit_backend(environment)
     async with backend:
         yield driver("idemkit").idempotent(backend=backend, config=_idemkit_config(cache=cache))(work_async())
 
 
 @asynccontextmanager
-async def idemkit_cached(site: Site) -> AsyncIterator[Operation]:
-    async with idemkit_async(site, cache=True) as charge:
+async def idemkit_cached(environment: Environment) -> AsyncIterator[Operation]:
+    async with idemkit_async(environment, cache=True) as charge:
         yield charge
 
 
 @contextmanager
-def idemkit_sync(site: Site) -> Iterator[Operation]:
+def idemkit_sync(environment: Environment) -> Iterator[Operation]:
     run = driver("idemkit.core.sync_bridge").run_sync
-    backend = run(_idemkit_backend(site))
+    backend = run(_idemkit_backend(environment))
     try:
         yield driver("idemkit").idempotent_sync(backend=backend, config=_idemkit_config(cache=False))(work())
     finally:

@@ -1,1 +1,1 @@
-"""Where contenders run: each store as something to start, to empty, to weigh and to stop."""
+"""Where candidates run: each store as something to start, to empty, to weigh and to stop."""

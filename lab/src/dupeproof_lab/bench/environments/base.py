@@ -1,18 +1,18 @@
-"""Where contenders run: a store that is started, emptied, weighed and stopped."""
+"""Where candidates run: a store that is started, emptied, weighed and stopped."""
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from typing import Self
 
 
-class Site(AbstractContextManager["Site"], ABC):
+class Environment(AbstractContextManager["Environment"], ABC):
     """Entering starts it; leaving removes all that was ours."""
 
     store: str
     reopened: bool = False
-    """Contenders are opened anew for every round; on a server they stay connected."""
+    """Candidates are opened anew for every round; on a server they stay connected."""
     expected: int = 1_000_000
-    """How many ids a contender that must know beforehand makes room for."""
+    """How many ids a candidate that must know beforehand makes room for."""
 
     @property
     @abstractmethod
@@ -37,7 +37,7 @@ class Site(AbstractContextManager["Site"], ABC):
         """Remove what is left of whoever was here before. A server that is not ours is left alone."""
 
     def next_round(self) -> None:
-        """Contenders that stay connected go on with an empty store, where the size of it matters."""
+        """Candidates that stay connected go on with an empty store, where the size of it matters."""
 
     @abstractmethod
     def size(self) -> int:
@@ -47,4 +47,4 @@ class Site(AbstractContextManager["Site"], ABC):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to stop, unless a site says otherwise."""
+        """Nothing to stop, unless a environment says otherwise."""

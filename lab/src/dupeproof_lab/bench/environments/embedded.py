@@ -4,17 +4,17 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from dupeproof_lab.bench.environments.base import Site
+from dupeproof_lab.bench.environments.base import Environment
 
 
-class MemorySite(Site):
+class MemorySite(Environment):
     store = "memory"
     reopened = True
     url = "memory://"
     durability = "none"
 
     def clean(self) -> None:
-        """Every contender brings its own."""
+        """Every candidate brings its own."""
 
     def size(self) -> int:
         """Resident memory of this process; only a process that does nothing else tells something by it."""
@@ -22,7 +22,7 @@ class MemorySite(Site):
         return pages * 4_096
 
 
-class SQLiteSite(Site):
+class SQLiteSite(Environment):
     store = "sqlite"
     reopened = True
     durability = "fsync each commit"

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
-from dupeproof_lab.bench.environments.base import Site
+from dupeproof_lab.bench.environments.base import Environment
 from dupeproof_lab.servers import Postgres
 from dupeproof_lab.servers.warden import tree
 
@@ -29,7 +29,7 @@ _TABLES = """
 _SIZE = f"SELECT coalesce(sum(pg_total_relation_size(name)), 0) FROM ({_TABLES}) AS filled (name)"  # noqa: S608
 
 
-class PostgresSite(Site):
+class PostgresSite(Environment):
     store = "postgres"
 
     def __init__(self, given: str | None = None) -> None:
@@ -77,7 +77,7 @@ class PostgresSite(Site):
         return int(self._rows(_SIZE)[0][0])
 
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:
-        assert self._connection is not None, "the site is not entered"
+        assert self._connection is not None, "the environment is not entered"
         cursor = self._connection.execute(statement.encode())
         return cursor.fetchall() if cursor.description else []
 

@@ -6,7 +6,7 @@ from typing import Self
 
 from dupeproof.errors import ConfigError
 from dupeproof.stores.urls import parse_url, redact
-from dupeproof_lab.bench.environments.base import Site
+from dupeproof_lab.bench.environments.base import Environment
 from dupeproof_lab.servers import Redis, keyspace
 
 # A rewrite of the log forks in the middle of somebody's round.
@@ -17,8 +17,8 @@ _SETTINGS: dict[str, str | int] = {
 }
 
 
-class RedisSite(Site):
-    """On a given server nothing is removed: what a contender writes there expires by itself."""
+class RedisSite(Environment):
+    """On a given server nothing is removed: what a candidate writes there expires by itself."""
 
     store = "redis"
 

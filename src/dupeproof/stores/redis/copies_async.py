@@ -17,7 +17,7 @@ from dupeproof.stores.redis.resp import pack
 _BARRED = b"x"
 
 
-class AsyncRedisShelf:
+class AsyncRedisCopies:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 

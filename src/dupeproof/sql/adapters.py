@@ -6,24 +6,24 @@ from typing import Any
 
 from dupeproof.sql.django import Django
 from dupeproof.sql.kinds import kind_of
-from dupeproof.sql.protocols import Joined
-from dupeproof.sql.psycopg import join_psycopg
+from dupeproof.sql.protocols import CallerConnection
+from dupeproof.sql.psycopg import adapt_psycopg
 from dupeproof.sql.pymysql import Pymysql
-from dupeproof.sql.sqlalchemy import join_connection, join_session
+from dupeproof.sql.sqlalchemy import adapt_connection, adapt_session
 from dupeproof.sql.sqlite import Sqlite
 
-_ADAPTERS: dict[str, Callable[[Any], Joined]] = {
+_ADAPTERS: dict[str, Callable[[Any], CallerConnection]] = {
     "sqlite3.Connection": Sqlite,
-    "psycopg.Connection": join_psycopg,
+    "psycopg.Connection": adapt_psycopg,
     "pymysql.connections.Connection": Pymysql,
-    "sqlalchemy.engine.base.Connection": join_connection,
-    "sqlalchemy.orm.session.Session": join_session,
-    "sqlalchemy.orm.scoping.scoped_session": join_session,
+    "sqlalchemy.engine.base.Connection": adapt_connection,
+    "sqlalchemy.orm.session.Session": adapt_session,
+    "sqlalchemy.orm.scoping.scoped_session": adapt_session,
     "django.db.backends.base.base.BaseDatabaseWrapper": Django,
     "django.utils.connection.ConnectionProxy": Django,
 }
 
 
-def join(connection: object) -> Joined:
+def adapt(connection: object) -> CallerConnection:
     kind = kind_of(type(connection), is_async=False)  # type: ignore[arg-type] # classes are hashable
     return _ADAPTERS[kind](connection)

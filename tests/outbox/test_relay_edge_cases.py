@@ -11,7 +11,7 @@ from outbox_boxes import Box, connect_to_mariadb
 
 from dupeproof import ConfigError, Relay, StoreUnavailable
 from dupeproof.outbox.failures import described
-from dupeproof.outbox.reports import Failure, Settlement
+from dupeproof.outbox.reports import Delivered, Failure
 from dupeproof.outbox.sources import open_source
 
 
@@ -76,21 +76,21 @@ def test_what_was_sent_late_is_dead_no_longer(box):
     source = open_source(box.url)
     slow, next_one = b"slow-one", b"next-one"
     [message, _] = source.take(slow, 1, 64, 100)
-    lanes = [message.place[0]]
+    shards = [message.place[0]]
     time.sleep(0.05)
     assert [each.place for each in source.take(next_one, 60_000, 64, 100)] == [message.place]
-    source.settle(
-        Settlement(next_one, [], [Failure(message, "E", 0, buried=True)], 0, key_waits=True, lanes=lanes)
+    source.record(
+        Delivered(next_one, [], [Failure(message, "E", 0, dead=True)], 0, key_waits=True, shards=shards)
     )
     assert [each.id for each in source.dead(10)] == [first]
-    source.settle(Settlement(slow, [message.place], [], 0, key_waits=True, lanes=lanes))
+    source.record(Delivered(slow, [message.place], [], 0, key_waits=True, shards=shards))
     assert source.dead(10) == []
     assert [each.json() for each in source.take(next_one, 60_000, 64, 100)] == ["a2"]
     source.close()
 
 
-def test_a_retried_message_is_not_overtaken_while_its_lane_is_taken(box, relay):
-    """One that was delayed stands in another part of its lane; both parts are read in one view."""
+def test_a_retried_message_is_not_overtaken_while_its_shard_is_taken(box, relay):
+    """One that was delayed stands in another part of its shard; both parts are read in one view."""
     box.add("a1", key="a", delay="1ms")
     time.sleep(0.01)
     with relay(box.url, publisher=lambda message: 1 / 0, max_attempts=1) as running:
@@ -141,7 +141,7 @@ def test_locks_that_nobody_gives_back_are_an_outage_on_mariadb(mariadb_url):
     source.take(b"first---", 1, 64, 10)
     with connect_to_mariadb(mariadb_url) as holder, holder.cursor() as cursor:
         holder.begin()
-        cursor.execute("SELECT * FROM dupeproof_outbox_lanes FOR UPDATE")
+        cursor.execute("SELECT * FROM dupeproof_outbox_shards FOR UPDATE")
         time.sleep(0.01)
         with pytest.raises(StoreUnavailable, match="lock"):
             source.take(b"second--", 1_000, 64, 10)
@@ -152,7 +152,7 @@ def test_locks_that_nobody_gives_back_are_an_outage_on_mariadb(mariadb_url):
 
 
 def test_a_backlog_behind_dead_keys_is_passed_over_fast_on_mariadb(mariadb_url):
-    """Also when the server knows its tables: then it used to read all of them for every lane."""
+    """Also when the server knows its tables: then it used to read all of them for every shard."""
     box = Box(mariadb_url, lambda: connect_to_mariadb(mariadb_url))
     rows = [{"topic": "t", "payload": 1, "key": f"dead-{n % 200}"} for n in range(8_000)]
     box.outbox.add_many(box.connection, rows)
@@ -161,7 +161,7 @@ def test_a_backlog_behind_dead_keys_is_passed_over_fast_on_mariadb(mariadb_url):
         while relay.status().dead < 200:
             relay.run_once()
         box.add("alive")
-        box.execute("ANALYZE TABLE dupeproof_outbox, dupeproof_outbox_failing, dupeproof_outbox_lanes")
+        box.execute("ANALYZE TABLE dupeproof_outbox, dupeproof_outbox_failing, dupeproof_outbox_shards")
         began = time.monotonic()
         [message] = open_source(mariadb_url).take(b"somebody", 1_000, 64, 100)
         took = time.monotonic() - began
@@ -175,7 +175,7 @@ def test_a_forked_child_has_a_lock_of_its_own_on_mariadb(mariadb_url):
     source.status()
     started, end = threading.Event(), threading.Event()
 
-    def hold(joined):
+    def hold(adapted):
         started.set()
         end.wait(20)
 

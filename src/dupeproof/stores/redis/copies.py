@@ -1,4 +1,4 @@
-# Written by tools/twins.py from src/dupeproof/stores/redis/shelf_async.py; change that file instead.
+# Written by tools/twins.py from src/dupeproof/stores/redis/copies_async.py; change that file instead.
 """Copies in Redis of what another store has committed. A place is one key; its time is the key's own time to live.
 
 r, token, milliseconds, fingerprint            reserved
@@ -18,7 +18,7 @@ from dupeproof.stores.redis.resp import pack
 _BARRED = b"x"
 
 
-class RedisShelf:
+class RedisCopies:
     def __init__(self, client: Client) -> None:
         self._client = client
 

@@ -1,4 +1,4 @@
-"""Copies in memory: the plainest reading of what a shelf is."""
+"""Copies in memory: the plainest reading of what a copies is."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ class _Place(Struct, frozen=True):
     fingerprint: bytes = b""
 
 
-class MemoryShelf(forks.Locked):
+class MemoryCopies(forks.Locked):
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self._clock = clock
@@ -77,21 +77,21 @@ class MemoryShelf(forks.Locked):
                 self._places.pop(key, None)
 
 
-class AsyncMemoryShelf:
-    def __init__(self, shelf: MemoryShelf) -> None:
-        self._shelf = shelf
+class AsyncMemoryCopies:
+    def __init__(self, copies: MemoryCopies) -> None:
+        self._copies = copies
 
     async def reserve(self, places: Sequence[Reservation]) -> list[Kept | None]:
-        return self._shelf.reserve(places)
+        return self._copies.reserve(places)
 
     async def fill(self, fillings: Sequence[Filling]) -> None:
-        self._shelf.fill(fillings)
+        self._copies.fill(fillings)
 
     async def vacate(self, places: Sequence[Reservation]) -> None:
-        self._shelf.vacate(places)
+        self._copies.vacate(places)
 
     async def bar(self, keys: Sequence[bytes], milliseconds: int) -> None:
-        self._shelf.bar(keys, milliseconds)
+        self._copies.bar(keys, milliseconds)
 
     async def clear(self, keys: Sequence[bytes]) -> None:
-        self._shelf.clear(keys)
+        self._copies.clear(keys)
