@@ -92,9 +92,9 @@ class RequestPolicy:
             )
 
     def is_inner(self, of_request: MutableMapping[str, Any], key: str) -> bool:
-        """Whether a guard like this one is around us, which has the key already; if not, those inside are told.
+        """Whether a guard like this one is around us, which has the key already; if not, inner guards are informed.
 
-        `of_request` travels with the request: an ASGI scope, an environ. The context variable alone would not tell it from a
+        `of_request` travels with the request: an ASGI scope, an environ. The context variable alone does not distinguish it from a
         request that its handler makes in this process, nor would the mark from one of before, whose scope is used again.
         """
         if current.get() is not None and of_request.get(self._mark) == key:
@@ -117,7 +117,7 @@ class RequestPolicy:
         try:
             return chosen_digest(head, chosen(request, whole))
         except Exception as exc:  # noqa: BLE001 - whatever a body that makes no sense does to it
-            # The handler will say what is wrong with it. Only the error's type is told: its text may quote the body.
+            # The handler will say what is wrong with it. Only the error's type is logged: its text may quote the body.
             logger.warning("fingerprint= failed with %s, so all of a request counts", type(exc).__name__)
             return request_digest(head, (whole,))
 

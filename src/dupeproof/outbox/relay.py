@@ -47,7 +47,7 @@ class Relay:
     published again by another relay when the `lease` is over. While a relay publishes it holds no lock and no transaction.
     One that was slower than its lease may have been overtaken, and then both have published; what it confirms is removed
     all the same, for it is with the broker. Each message goes by itself: two that were added with the same id are both
-    published, and consumers tell them for duplicates.
+    published, and consumers recognise them as duplicates.
 
     At most `batch` messages are taken, and handed to a publisher of batches, at a time.
 
@@ -57,7 +57,7 @@ class Relay:
     tried alone first, and only what was alone is counted.
 
     `BrokerUnavailable`, or a connection that is refused, lost or times out, is an outage and no attempt: the relay waits,
-    at most ten seconds, tells its listeners of `publisher_down`, and tries others first. An error of the connection counts
+    at most ten seconds, emits `publisher_down`, and tries others first. An error of the connection counts
     against a message to which it happens again although others were sent since; `BrokerUnavailable` never does.
 
     `keep` keeps what was sent for a time. A relay looks every `poll`, and PostgreSQL wakes it sooner; behind a
@@ -160,7 +160,7 @@ class Relay:
         """End `run` after the messages in hand, or those that can be sent within `drain`. Stopping twice is fine.
 
         A publisher of ours whose broker does not answer is left when that time is over: what it had in hand may be sent
-        again. Any other that is at work then is waited for: whether its message went out, only it can tell.
+        again. Any other that is at work then is waited for: only it knows whether its message went out.
         """
         self._stop_by = time.monotonic() + self._policy.drain
         rest = self._rest
@@ -310,7 +310,7 @@ class Relay:
             logger.warning("Message %s failed at attempt %d: %s", message.id, failure.attempts, failure.error)
 
     def _chores(self) -> None:
-        """What is done now and then: removing kept messages, telling how much waits, looking at everything once."""
+        """What is done now and then: remove kept messages, report the backlog, scan everything once."""
         now = time.monotonic()
         if self._policy.keep and now >= self._purge_at:
             while self._source.purge(_PURGE_BATCH) == _PURGE_BATCH:
