@@ -16,7 +16,6 @@ from dupeproof.core.codecs import Codec, Unstorable
 from dupeproof.core.crashes import Crashed, armed, reached
 from dupeproof.core.events import Emitters, Kind, logger
 from dupeproof.core.policy import Policy
-from dupeproof.core.protocols import RunsHere
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Renew, Terms
 from dupeproof.core.tokens import new_token
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
@@ -195,12 +194,6 @@ class Claim:
             self._publish(Kind.REPLAYED)
         else:
             self._refuse(outcome)
-
-    def take_over(self, here: RunsHere, owner: Any) -> None:
-        """Go on for a call that owned the key by itself."""
-        here.hand_over(self._request, owner)
-        self._asked = self.won = self._open = True
-        self.attempt = 1
 
     def finish(self, value: Any) -> None:
         """Store the value. Raises `ClaimLost` if the key went to someone else meanwhile."""

@@ -62,9 +62,7 @@ class Engine:
             left = deadline - time.monotonic()
             if type(outcome) is not outcomes.Busy or left <= 0:
                 return outcome
-            # A lease that is over although the key is busy is that of a call in this process, which needs none.
-            over = outcome.lease_left <= 0
-            until_over = _LONGEST_POLL if over else max(outcome.lease_left / 1_000, _FIRST_POLL)
+            until_over = max(outcome.lease_left / 1_000, _FIRST_POLL)
             if self._waitable is not None:
                 self._waitable.wait(request.key, min(left, until_over))
             else:

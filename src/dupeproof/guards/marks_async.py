@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from dupeproof.core.events import Emitters, Event, Kind, Listener, publish
 from dupeproof.core.policy import Policy
-from dupeproof.core.protocols import AsyncSeenSet, AsyncStore, KeepsNames
+from dupeproof.core.protocols import AsyncSeenSet, AsyncStore
 from dupeproof.core.records import FoundMark, Mark
 from dupeproof.errors import ConfigError, StoreUnavailable
-from dupeproof.guards.options import Key, encode_meta, own_ability
+from dupeproof.guards.options import Key, encode_meta
 from dupeproof.keys.names import check_key, check_keys, key_digest
 
 T = TypeVar("T")
@@ -17,8 +17,6 @@ _BATCH = 1_000
 
 
 class AsyncMarking:
-    """Under names in a store that is the caller's own memory, under digests in every other."""
-
     def __init__(self, store: AsyncStore, policy: Policy, listeners: tuple[Listener, ...]) -> None:
         self._kind = type(store).__name__
         self._set = store if isinstance(store, AsyncSeenSet) else None
@@ -28,8 +26,6 @@ class AsyncMarking:
         self.listeners = listeners
         self._emitters = Emitters(listeners, self._namespace)
         self._digest = key_digest(self._namespace)
-        keeper: KeepsNames | None = own_ability(store, KeepsNames)  # type: ignore[type-abstract]
-        self.names = None if keeper is None else keeper.names(self._namespace)
 
     async def seen(self, key: Key, meta: object) -> bool:
         text = check_key(key)
@@ -67,25 +63,15 @@ class AsyncMarking:
         return chosen if all(answers) else list(compress(chosen, answers))
 
     async def find(self, keys: Sequence[str]) -> Sequence[FoundMark | None]:
-        if self.names is not None:
-            return list(map(self.names.find, keys))
         if self._set is None:
             return [None] * len(keys)
         return await self._set.marks(list(map(self._digest, keys)))
 
-    def forget_name(self, key: str) -> bool:
-        """True when there was a mark under this name; one under a digest is forgotten with its record."""
-        return self.names is not None and self.names.forget(key)
-
     async def _mark(self, key: str, meta: bytes) -> bool:
-        if self.names is not None:
-            return self.names.mark(key, self.window, meta)
         [fresh] = await self._marks().mark([Mark(self._digest(key), self.window, b"", meta)])
         return fresh
 
     async def _mark_many(self, keys: list[str]) -> list[bool]:
-        if self.names is not None:
-            return self.names.mark_many(keys, self.window)
         return await self._marks().mark([Mark(self._digest(key), self.window) for key in keys])
 
     def _marks(self) -> AsyncSeenSet:

@@ -31,7 +31,7 @@ from dupeproof.guards.options import (
 )
 from dupeproof.guards.results import DeadCall, Entry, Result, make_entry
 from dupeproof.guards.runner import Runner
-from dupeproof.guards.runtime import IS_ASYNC, quicken
+from dupeproof.guards.runtime import IS_ASYNC
 from dupeproof.keys.arguments import KeySpec
 from dupeproof.keys.fingerprints import call_digest
 from dupeproof.keys.names import check_key, check_keys, check_namespace, key_digest
@@ -91,7 +91,6 @@ class Once:
         self._engine = Engine(self._store, listeners, on_dead, make_cache(cache, cache_for))
         self._marking = Marking(self._store, self._policy, self._engine.listeners)
         self._runner = Runner(self._engine, self._policy, self._digest, self._codec)
-        quicken(self, self._marking)
 
     @property
     def namespace(self) -> str:
@@ -233,11 +232,10 @@ class Once:
 
     def forget(self, key: Key) -> bool:
         """Remove the key's record and mark, so that it is new. True when there was something."""
-        text = check_key(key)
-        digest = self._digest(text)
+        digest = self._digest(check_key(key))
         [known] = self._store.forget([digest])
         self._engine.drop(digest)
-        return self._marking.forget_name(text) or known
+        return known
 
     def resolve(self, key: Key, result: object = None) -> bool:
         """Close a held, abandoned, failed or dead key with this result; its former owner can no longer finish it.

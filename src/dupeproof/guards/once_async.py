@@ -30,7 +30,7 @@ from dupeproof.guards.options import (
 )
 from dupeproof.guards.results import DeadCall, Entry, Result, make_entry
 from dupeproof.guards.runner_async import AsyncRunner
-from dupeproof.guards.runtime_async import IS_ASYNC, quicken
+from dupeproof.guards.runtime_async import IS_ASYNC
 from dupeproof.keys.arguments import KeySpec
 from dupeproof.keys.fingerprints import call_digest
 from dupeproof.keys.names import check_key, check_keys, check_namespace, key_digest
@@ -90,7 +90,6 @@ class AsyncOnce:
         self._engine = AsyncEngine(self._store, listeners, on_dead, make_cache(cache, cache_for))
         self._marking = AsyncMarking(self._store, self._policy, self._engine.listeners)
         self._runner = AsyncRunner(self._engine, self._policy, self._digest, self._codec)
-        quicken(self, self._marking)
 
     @property
     def namespace(self) -> str:
@@ -234,11 +233,10 @@ class AsyncOnce:
 
     async def forget(self, key: Key) -> bool:
         """Remove the key's record and mark, so that it is new. True when there was something."""
-        text = check_key(key)
-        digest = self._digest(text)
+        digest = self._digest(check_key(key))
         [known] = await self._store.forget([digest])
         self._engine.drop(digest)
-        return self._marking.forget_name(text) or known
+        return known
 
     async def resolve(self, key: Key, result: object = None) -> bool:
         """Close a held, abandoned, failed or dead key with this result; its former owner can no longer finish it.

@@ -20,17 +20,7 @@ from dupeproof.stores.factory import resolve_store as resolve_store  # noqa: PLC
 
 FingerprintSpec = bool | str | Sequence[str] | Callable[..., object]
 CallReader = Callable[[tuple[Any, ...], dict[str, Any]], bytes]
-AbilityT = TypeVar("AbilityT")
 T = TypeVar("T")
-
-
-def own_ability(store: object, kind: type[AbilityT]) -> AbilityT | None:
-    """The store, if it is one of ours that can do this.
-
-    These abilities go past the verbs, which somebody's own class derived from one of ours may have changed.
-    """
-    ours = type(store).__module__.startswith("dupeproof.stores.")
-    return store if ours and isinstance(store, kind) else None
 
 
 def make_cache(size: object, longest: Duration) -> FinishedCache | None:

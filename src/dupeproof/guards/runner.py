@@ -5,14 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from dupeproof.core.codecs import Codec
-from dupeproof.core.crashes import armed, reached
-from dupeproof.core.events import Emitters, Kind
+from dupeproof.core.events import Emitters
 from dupeproof.core.policy import Policy
-from dupeproof.core.protocols import RunsHere
 from dupeproof.guards.claims import Claim
 from dupeproof.guards.engine import Engine
 from dupeproof.guards.many import Batch, failure
-from dupeproof.guards.options import own_ability
 from dupeproof.guards.results import Result
 from dupeproof.guards.runtime import awaited
 
@@ -36,11 +33,18 @@ class Runner:
         self._digest = digest
         self._codec = codec
         self._emitters = Emitters(engine.listeners, policy.terms.namespace, name)
-        self._won, self._finished = self._emitters[Kind.WON], self._emitters[Kind.FINISHED]
-        self._here: RunsHere | None = own_ability(engine.store, RunsHere)  # type: ignore[type-abstract]
 
     def claim(self, key: str, returns: Any, fingerprint: bytes) -> Claim:
-        return self._claim(key, self._digest(key), returns, fingerprint)
+        return Claim(
+            self._engine,
+            self.policy,
+            self._emitters,
+            self._codec,
+            returns,
+            key,
+            self._digest(key),
+            fingerprint,
+        )
 
     def attempt(
         self,
@@ -86,52 +90,7 @@ class Runner:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> R:
-        digest = self._digest(key)
-        here = self._here
-        if here is None or (owner := here.begin(digest, self.policy.terms, fingerprint)) is None:
-            return _perform(self._claim(key, digest, returns, fingerprint), fn, args, kwargs)
-        for count in self._won.counts:
-            next(count)
-        if self._won.listeners:
-            self._won(digest, 1)
-        try:
-            if armed:
-                reached("after-claim")
-            value: R = awaited(fn(*args, **kwargs))
-            if armed:
-                reached("after-effect")
-        except BaseException as exc:
-            self._continued(here, owner, key, digest, returns, fingerprint).leave(exc)
-            raise
-        try:
-            data = self._codec.encode(value, returns)
-        except Exception:  # noqa: BLE001 - the claim will say what it means
-            stored = False
-        else:
-            stored = here.complete(digest, owner, self.policy.terms.window, data, self._codec.name)
-        if not stored:
-            self._continued(here, owner, key, digest, returns, fingerprint).finish(value)
-            return value
-        for count in self._finished.counts:
-            next(count)
-        if self._finished.listeners:
-            self._finished(digest, 1)
-        if armed:
-            reached("after-finish")
-        return value
-
-    def _continued(
-        self, here: RunsHere, owner: Any, key: str, digest: bytes, returns: Any, fingerprint: bytes
-    ) -> Claim:
-        """Of what did not go smoothly an ordinary claim, which knows what to do."""
-        claim = self._claim(key, digest, returns, fingerprint)
-        claim.take_over(here, owner)
-        return claim
-
-    def _claim(self, key: str, digest: bytes, returns: Any, fingerprint: bytes) -> Claim:
-        return Claim(
-            self._engine, self.policy, self._emitters, self._codec, returns, key, digest, fingerprint
-        )
+        return _perform(self.claim(key, returns, fingerprint), fn, args, kwargs)
 
 
 def _perform(claim: Claim, fn: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:

@@ -4,14 +4,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from dupeproof.core.codecs import Codec
-from dupeproof.core.crashes import armed, reached
-from dupeproof.core.events import Emitters, Kind
+from dupeproof.core.events import Emitters
 from dupeproof.core.policy import Policy
-from dupeproof.core.protocols import RunsHere
 from dupeproof.guards.claims_async import AsyncClaim
 from dupeproof.guards.engine_async import AsyncEngine
 from dupeproof.guards.many_async import AsyncBatch, failure
-from dupeproof.guards.options import own_ability
 from dupeproof.guards.results import Result
 from dupeproof.guards.runtime_async import awaited
 
@@ -35,11 +32,18 @@ class AsyncRunner:
         self._digest = digest
         self._codec = codec
         self._emitters = Emitters(engine.listeners, policy.terms.namespace, name)
-        self._won, self._finished = self._emitters[Kind.WON], self._emitters[Kind.FINISHED]
-        self._here: RunsHere | None = own_ability(engine.store, RunsHere)  # type: ignore[type-abstract]
 
     def claim(self, key: str, returns: Any, fingerprint: bytes) -> AsyncClaim:
-        return self._claim(key, self._digest(key), returns, fingerprint)
+        return AsyncClaim(
+            self._engine,
+            self.policy,
+            self._emitters,
+            self._codec,
+            returns,
+            key,
+            self._digest(key),
+            fingerprint,
+        )
 
     async def attempt(
         self,
@@ -85,52 +89,7 @@ class AsyncRunner:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> R:
-        digest = self._digest(key)
-        here = self._here
-        if here is None or (owner := here.begin(digest, self.policy.terms, fingerprint)) is None:
-            return await _perform(self._claim(key, digest, returns, fingerprint), fn, args, kwargs)
-        for count in self._won.counts:
-            next(count)
-        if self._won.listeners:
-            self._won(digest, 1)
-        try:
-            if armed:
-                reached("after-claim")
-            value: R = await awaited(fn(*args, **kwargs))
-            if armed:
-                reached("after-effect")
-        except BaseException as exc:
-            await self._continued(here, owner, key, digest, returns, fingerprint).leave(exc)
-            raise
-        try:
-            data = self._codec.encode(value, returns)
-        except Exception:  # noqa: BLE001 - the claim will say what it means
-            stored = False
-        else:
-            stored = here.complete(digest, owner, self.policy.terms.window, data, self._codec.name)
-        if not stored:
-            await self._continued(here, owner, key, digest, returns, fingerprint).finish(value)
-            return value
-        for count in self._finished.counts:
-            next(count)
-        if self._finished.listeners:
-            self._finished(digest, 1)
-        if armed:
-            reached("after-finish")
-        return value
-
-    def _continued(
-        self, here: RunsHere, owner: Any, key: str, digest: bytes, returns: Any, fingerprint: bytes
-    ) -> AsyncClaim:
-        """Of what did not go smoothly an ordinary claim, which knows what to do."""
-        claim = self._claim(key, digest, returns, fingerprint)
-        claim.take_over(here, owner)
-        return claim
-
-    def _claim(self, key: str, digest: bytes, returns: Any, fingerprint: bytes) -> AsyncClaim:
-        return AsyncClaim(
-            self._engine, self.policy, self._emitters, self._codec, returns, key, digest, fingerprint
-        )
+        return await _perform(self.claim(key, returns, fingerprint), fn, args, kwargs)
 
 
 async def _perform(

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from types import CoroutineType
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from dupeproof import forks
 from dupeproof.core.events import logger
@@ -30,13 +30,6 @@ def awaited(value: T) -> T:
             "the function returned an awaitable and did not run; use AsyncOnce for async functions"
         )
     return value
-
-
-def quicken(once: Any, marking: Any) -> None:
-    """On a store in memory `seen` is the store's own function: a method around it would cost as much again."""
-    plain = type(once).__module__.startswith("dupeproof.")
-    if marking.names is not None and not marking.listeners and plain:
-        once.seen = marking.names.marker(marking.window, marking.seen)
 
 
 class Heartbeat:

@@ -61,10 +61,6 @@ async def shielded(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-def quicken(once: object, marking: object) -> None:
-    """Nothing to gain for tasks: awaiting costs more than a mark in memory."""
-
-
 class _LoopBeat:
     """The heartbeat of the claims made in one loop."""
 
