@@ -12,6 +12,7 @@ from dupeproof.filters.options import MOST_IDS, whole
 from dupeproof.filters.redis import redis_store
 from dupeproof.filters.stats import FilterStats
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
+from dupeproof.stores.clients import StoreClient
 from dupeproof.stores.redis import RedisStore
 from dupeproof.stores.redis.layout import TAGS
 from dupeproof.stores.redis.resp import pack
@@ -35,7 +36,7 @@ class CompactSeen:
 
     def __init__(
         self,
-        store: str | RedisStore,
+        store: str | StoreClient | RedisStore,
         *,
         namespace: str = defaults.NAMESPACE,
         window: Duration = defaults.WINDOW,

@@ -11,6 +11,7 @@ from dupeproof.filters.options import MOST_IDS, whole
 from dupeproof.filters.redis_async import redis_store
 from dupeproof.filters.stats import FilterStats
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
+from dupeproof.stores.clients import StoreClient
 from dupeproof.stores.redis import AsyncRedisStore
 from dupeproof.stores.redis.layout import TAGS
 from dupeproof.stores.redis.resp import pack
@@ -34,7 +35,7 @@ class AsyncCompactSeen:
 
     def __init__(
         self,
-        store: str | AsyncRedisStore,
+        store: str | StoreClient | AsyncRedisStore,
         *,
         namespace: str = defaults.NAMESPACE,
         window: Duration = defaults.WINDOW,

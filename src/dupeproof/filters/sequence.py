@@ -14,6 +14,7 @@ from dupeproof.filters.runtime import IS_ASYNC
 from dupeproof.filters.sequences import Numbering, is_first
 from dupeproof.keys.names import Key
 from dupeproof.stores import open_store
+from dupeproof.stores.clients import StoreClient
 from dupeproof.stores.factory import resolve_store
 
 Item = tuple[Key, int, int]
@@ -32,7 +33,11 @@ class SequenceGuard:
     """
 
     def __init__(
-        self, store: str | Store | None = None, *, namespace: str = defaults.NAMESPACE, gap: int = 1_024
+        self,
+        store: str | StoreClient | Store | None = None,
+        *,
+        namespace: str = defaults.NAMESPACE,
+        gap: int = 1_024,
     ) -> None:
         self._numbering = Numbering(namespace, gap)
         self._owned = isinstance(store, str)

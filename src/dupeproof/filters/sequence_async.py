@@ -13,6 +13,7 @@ from dupeproof.filters.runtime_async import IS_ASYNC
 from dupeproof.filters.sequences import Numbering, is_first
 from dupeproof.keys.names import Key
 from dupeproof.stores import open_async_store
+from dupeproof.stores.clients import StoreClient
 from dupeproof.stores.factory import resolve_store
 
 Item = tuple[Key, int, int]
@@ -31,7 +32,11 @@ class AsyncSequenceGuard:
     """
 
     def __init__(
-        self, store: str | AsyncStore | None = None, *, namespace: str = defaults.NAMESPACE, gap: int = 1_024
+        self,
+        store: str | StoreClient | AsyncStore | None = None,
+        *,
+        namespace: str = defaults.NAMESPACE,
+        gap: int = 1_024,
     ) -> None:
         self._numbering = Numbering(namespace, gap)
         self._owned = isinstance(store, str)

@@ -32,6 +32,7 @@ from dupeproof.http.problems import Refused, answer_to, problem
 from dupeproof.http.request_policy_async import AsyncRequestPolicy
 from dupeproof.http.rules import Options, Scope
 from dupeproof.http.teardown import routes_of, warn_of_late_teardown
+from dupeproof.stores.clients import StoreClient
 
 try:
     from starlette.concurrency import run_in_threadpool
@@ -66,7 +67,7 @@ class IdempotencyMiddleware:
         self,
         app: App,
         *,
-        store: str | AsyncStore | AsyncOnce,
+        store: str | StoreClient | AsyncStore | AsyncOnce,
         scope: Scope,
         detach: bool = True,
         drain: Duration = defaults.HANDLER_DRAIN,

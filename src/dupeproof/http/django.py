@@ -27,6 +27,7 @@ from dupeproof.http.view_adapters import READ_BEFORE, ReadBody, read_whole, read
 from dupeproof.http.views import guarded
 from dupeproof.http.views_async import guarded as guarded_async
 from dupeproof.http.wsgi import decoded
+from dupeproof.stores.clients import StoreClient
 
 try:
     from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
@@ -148,7 +149,7 @@ class Idempotent:
     def __init__(
         self,
         *,
-        store: str | Store | Once | AsyncStore | AsyncOnce,
+        store: str | StoreClient | Store | Once | AsyncStore | AsyncOnce,
         scope: Scope,
         detach: bool = True,
         **options: Unpack[Options],

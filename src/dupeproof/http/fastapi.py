@@ -28,6 +28,7 @@ from dupeproof.http.problems import Refused, problem
 from dupeproof.http.request_policy_async import AsyncRequestPolicy
 from dupeproof.http.rules import Options, Scope
 from dupeproof.http.teardown import warn_of_route
+from dupeproof.stores.clients import StoreClient
 
 try:
     from fastapi import Depends, HTTPException, Request
@@ -71,7 +72,7 @@ def _detached(drain: Duration) -> Detached:
 
 def idempotent_route(
     *,
-    store: str | AsyncStore | AsyncOnce,
+    store: str | StoreClient | AsyncStore | AsyncOnce,
     scope: Scope,
     detach: bool = True,
     drain: Duration = defaults.HANDLER_DRAIN,
@@ -101,7 +102,7 @@ def idempotent_route(
 
 def idempotent(
     *,
-    store: str | AsyncStore | AsyncOnce,
+    store: str | StoreClient | AsyncStore | AsyncOnce,
     scope: Callable[..., Any] | Scope,
     detach: bool = True,
     drain: Duration = defaults.HANDLER_DRAIN,

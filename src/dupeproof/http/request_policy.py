@@ -24,10 +24,11 @@ from dupeproof.http.keys import check_found, key_for, parse_key
 from dupeproof.http.problems import Code, Refused, problem
 from dupeproof.http.rules import GuardOptions, Options, Scope, make_rules, split_options
 from dupeproof.http.statuses import Fate
+from dupeproof.stores.clients import StoreClient
 
 
 class RequestPolicy:
-    def __init__(self, store: str | Store | Once, scope: Scope, options: Options) -> None:
+    def __init__(self, store: str | StoreClient | Store | Once, scope: Scope, options: Options) -> None:
         of_requests, of_guard = split_options(options)
         self.rules = make_rules(scope, of_requests, is_async=IS_ASYNC)
         self._once = _guard(store, of_guard, hold=self.rules.of_error is Fate.HOLD)
@@ -135,7 +136,7 @@ class RequestPolicy:
             self._once.close()
 
 
-def _guard(store: str | Store | Once, options: GuardOptions, *, hold: bool) -> Once:
+def _guard(store: str | StoreClient | Store | Once, options: GuardOptions, *, hold: bool) -> Once:
     if isinstance(store, Once):
         if options:
             raise ConfigError(

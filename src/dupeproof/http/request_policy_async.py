@@ -23,10 +23,13 @@ from dupeproof.http.keys import check_found, key_for, parse_key
 from dupeproof.http.problems import Code, Refused, problem
 from dupeproof.http.rules import GuardOptions, Options, Scope, make_rules, split_options
 from dupeproof.http.statuses import Fate
+from dupeproof.stores.clients import StoreClient
 
 
 class AsyncRequestPolicy:
-    def __init__(self, store: str | AsyncStore | AsyncOnce, scope: Scope, options: Options) -> None:
+    def __init__(
+        self, store: str | StoreClient | AsyncStore | AsyncOnce, scope: Scope, options: Options
+    ) -> None:
         of_requests, of_guard = split_options(options)
         self.rules = make_rules(scope, of_requests, is_async=IS_ASYNC)
         self._once = _guard(store, of_guard, hold=self.rules.of_error is Fate.HOLD)
@@ -134,7 +137,9 @@ class AsyncRequestPolicy:
             await self._once.close()
 
 
-def _guard(store: str | AsyncStore | AsyncOnce, options: GuardOptions, *, hold: bool) -> AsyncOnce:
+def _guard(
+    store: str | StoreClient | AsyncStore | AsyncOnce, options: GuardOptions, *, hold: bool
+) -> AsyncOnce:
     if isinstance(store, AsyncOnce):
         if options:
             raise ConfigError(

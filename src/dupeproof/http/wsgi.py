@@ -20,6 +20,7 @@ from dupeproof.http.problems import Refused, answer_to, problem
 from dupeproof.http.request_policy import RequestPolicy
 from dupeproof.http.rules import Options, Rules, Scope
 from dupeproof.http.statuses import Fate, can_be_kept, has_length, is_unbuffered
+from dupeproof.stores.clients import StoreClient
 
 Environ = dict[str, Any]
 _UNPREFIXED = ("CONTENT_TYPE", "CONTENT_LENGTH")
@@ -264,7 +265,7 @@ class IdempotencyMiddleware:
     """
 
     def __init__(
-        self, app: App, *, store: str | Store | Once, scope: Scope, **options: Unpack[Options]
+        self, app: App, *, store: str | StoreClient | Store | Once, scope: Scope, **options: Unpack[Options]
     ) -> None:
         self._app = app
         self._policy = RequestPolicy(store, scope, options)

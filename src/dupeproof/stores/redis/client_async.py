@@ -23,10 +23,9 @@ from dupeproof.stores.redis.faults import (
     translated,
     unavailable,
 )
-from dupeproof.stores.redis.node_async import AsyncNode
 from dupeproof.stores.redis.resp import Command, pack
 from dupeproof.stores.redis.targets import Address, Target
-from dupeproof.stores.redis.topology_async import AsyncCluster, AsyncTopology, topology
+from dupeproof.stores.redis.topology_async import AsyncServer, AsyncSharded, AsyncTopology, topology
 from dupeproof.stores.runtime_async import PerLoop, gather, sleep
 
 _PAUSE = 0.1
@@ -37,9 +36,10 @@ ANYWHERE = 0
 class AsyncClient:
     """Sends packed commands. Repeats one whose reply was lost only if told that it may."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, places: Callable[[], AsyncTopology] | None = None) -> None:
+        """`places` is how the servers are reached, where that is not by connections of our own."""
         self.target = target
-        self._places = PerLoop(lambda: topology(target), AsyncTopology.discard)
+        self._places = PerLoop(places or partial(topology, target), _discard)
 
     def until(self) -> float:
         """When a call that is made now is given up."""
@@ -64,7 +64,7 @@ class AsyncClient:
             deadline = self.until()
         patient = self.target.kind != "single"
         asked: Address | None = None
-        node: AsyncNode | None = None
+        node: AsyncServer | None = None
         tries = 0
         try:
             while True:
@@ -72,7 +72,7 @@ class AsyncClient:
                 if tries > 1:
                     places = self._places.get()  # others, if the guard was closed meanwhile
                 try:
-                    if asked is not None and isinstance(places, AsyncCluster):
+                    if asked is not None and isinstance(places, AsyncSharded):
                         return await _ask_sent(places.node(asked), command)
                     node = places.known(tag)
                     if node is not None and tries == 1:
@@ -181,7 +181,7 @@ class AsyncClient:
                     replies[index] = reply
             return replies
 
-    async def primaries(self) -> Sequence[AsyncNode]:
+    async def primaries(self) -> Sequence[AsyncServer]:
         return await self._places.get().primaries()
 
     async def close(self) -> None:
@@ -189,7 +189,7 @@ class AsyncClient:
         if places is not None:
             await places.close()
 
-    async def _together(self, node: AsyncNode, commands: Sequence[Command], *, repeat: bool) -> list[Any]:
+    async def _together(self, node: AsyncServer, commands: Sequence[Command], *, repeat: bool) -> list[Any]:
         """The replies of one node. Where none came, what may be sent again is answered with why, as if by the server."""
         try:
             return await node.ask_many(commands)
@@ -205,6 +205,10 @@ class AsyncClient:
             raise
 
 
+def _discard(places: AsyncTopology) -> None:
+    places.discard()
+
+
 _LOST = NotSent("lost its connection")
 """Stands for a reply that never came, of a command that may be repeated."""
 
@@ -216,14 +220,14 @@ def _left(deadline: float) -> float:
     return left
 
 
-async def _by_node(places: AsyncTopology, tags: Sequence[int]) -> dict[AsyncNode, Sequence[int]]:
-    groups: dict[AsyncNode, list[int]] = {}
+async def _by_node(places: AsyncTopology, tags: Sequence[int]) -> dict[AsyncServer, Sequence[int]]:
+    groups: dict[AsyncServer, list[int]] = {}
     for index, tag in enumerate(tags):
         groups.setdefault(places.known(tag) or await places.node_for(tag), []).append(index)
     return dict(groups)
 
 
-async def _ask_sent(node: AsyncNode, command: Command) -> Any:
+async def _ask_sent(node: AsyncServer, command: Command) -> Any:
     """The slot is being moved; its new node serves it only to those who say that they were sent."""
     _, reply = await node.ask_many([pack(b"ASKING"), command])
     if isinstance(reply, Exception):
