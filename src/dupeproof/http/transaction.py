@@ -21,7 +21,7 @@ class Recording:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._handling: Handling | None = None
-        self._joined: CallerConnection | None = None
+        self._connection_adapter: CallerConnection | None = None
         self._answer: Answer | None = None
 
     def __call__(self, response: R) -> R:
@@ -42,17 +42,17 @@ class Recording:
             values = records.parameters(adapted.dialect, handling)
             rows = adapted.execute(records.READ[adapted.dialect], values)
         records.found(handling, rows)
-        self._handling, self._joined = handling, adapted
+        self._handling, self._connection_adapter = handling, adapted
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if exc is not None or self._handling is None or self._joined is None:
+        if exc is not None or self._handling is None or self._connection_adapter is None:
             return
         if self._answer is None:
             raise ConfigError("hand over the response before the block ends: return keep(response)")
-        adapted = self._joined
+        adapted = self._connection_adapter
         with _TRANSLATED:
             values = records.parameters(adapted.dialect, self._handling, self._answer)
             written = adapted.count(records.WRITE[adapted.dialect], values)

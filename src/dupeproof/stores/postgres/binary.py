@@ -58,7 +58,7 @@ def integer_array(values: Sequence[int]) -> bytes:
 
 
 def uuid_array(digests: Sequence[bytes]) -> bytes:
-    """All of one size, so they can be adapted by it."""
+    """All of one size, so they can be joined by it."""
     elements = _UUID_SIZE + _UUID_SIZE.join(digests) if digests else b""
     return _HEAD.pack(1, 0, UUID, len(digests), 1) + elements
 
