@@ -22,7 +22,8 @@ from dupeproof.stores.tls import (
 )
 from dupeproof.stores.urls import parse_url, redact
 
-__all__ = ["OPTIONS", "address", "check_url", "theirs", "translated"]
+__all__ = ["FULL", "OPTIONS", "address", "check_url", "is_full", "theirs", "translated"]
+FULL = "Redis is full (maxmemory); give it more memory, or trim streams"
 TIMEOUT = 10.0
 OPTIONS: dict[str, Any] = {
     "socket_timeout": TIMEOUT,
@@ -76,6 +77,13 @@ def _secured(tls: Tls, plain: str, *, several: bool) -> dict[str, Any]:
     return options if "ssl_check_hostname" in plain else {**options, "ssl_check_hostname": tls.verify}
 
 
+def is_full(exc: BaseException) -> bool:
+    """Whether a command was refused for want of memory, by itself or in a script."""
+    return isinstance(exc, theirs.OutOfMemoryError) or (
+        isinstance(exc, theirs.ResponseError) and "OOM command not allowed" in str(exc)
+    )
+
+
 @contextmanager
 def translated(url: str, stream: str = "", *, opening: bool = False) -> Iterator[None]:
     try:
@@ -97,6 +105,8 @@ def translated(url: str, stream: str = "", *, opening: bool = False) -> Iterator
         raise BrokerUnavailable(f"Redis at {redact(url)} cannot be reached") from exc
     except theirs.ResponseError as exc:
         text = str(exc)
+        if is_full(exc):
+            raise BrokerUnavailable(f"{FULL}: {redact(url)}") from exc
         if "requires the key to exist" in text or "NOGROUP" in text or "no such key" in text:
             raise ConfigError(
                 f"there is no stream {stream!r}, or its group is gone; add to it first, or consume with create=True"
