@@ -46,7 +46,7 @@ def test_only_a_claim_leads_to_running_from_elsewhere():
 
 def test_nothing_leaves_held_but_its_owner_or_a_person():
     assert set(TABLE[State.HELD]) == {
-        Event.FINISH, Event.FAIL, Event.FAIL_LAST, Event.RELEASE, Event.RENEW, Event.RESOLVE,
+        Event.FINISH, Event.FAIL, Event.FAIL_LAST, Event.HOLD, Event.RELEASE, Event.RENEW, Event.RESOLVE,
         Event.REOPEN, Event.FORGET,
     }  # fmt: skip
 

@@ -37,13 +37,14 @@ def details(verb, lasting):
         case "claim":
             fingerprint = random.choice([b"", b"", b"f" * 16, b"f" * 16, b"g" * 16])
             limit = random.choice([0, 0, 1, 2])
-            return token, lasting(), lasting(), random.random() < 0.3, limit, fingerprint
+            labels = random.choice([("", ""), ("charge", ""), ("", "o-1"), ("charge", "ö-2")])
+            return token, lasting(), lasting(), random.random() < 0.3, limit, fingerprint, *labels
         case "finish":
             return token, lasting(), random.choice([b"", b"1", b"\x00\xff" * 40])
         case "resolve":
             return token, random.choice(LETTERS), lasting()
         case "fail":
-            return token, lasting(), random.random() < 0.3
+            return token, lasting(), random.choice(["failed", "failed", "dead", "held"])
         case "release":
             return token, lasting()
         case "renew":
@@ -81,17 +82,17 @@ def apply(store, names, batch):
 def build(names, verb, key, *rest):
     key = names.key(key)
     match verb, rest:
-        case "claim", (token, lease, window, hold, limit, fingerprint):
-            terms = Terms("names", lease, window, hold, limit)
-            return ClaimRequest(key, names.token(token), terms, fingerprint)
+        case "claim", (token, lease, window, hold, limit, fingerprint, name, kept_key):
+            terms = Terms("names", lease, window, hold, limit, name)
+            return ClaimRequest(key, names.token(token), terms, fingerprint, kept_key)
         case "finish", (token, window, result):
             return Finish(key, names.token(token), window, result, "json")
         case "resolve", (token, resolver, window):
             return Finish(
                 key, names.token(token), window, b'"resolved"', "json", names.token(resolver.upper())
             )
-        case "fail", (token, window, dead):
-            return Fail(key, names.token(token), window, "ValueError", dead)
+        case "fail", (token, window, fate):
+            return Fail(key, names.token(token), window, "ValueError", fate == "dead", fate == "held")
         case "release", (token, window):
             return Release(key, names.token(token), window)
         case "renew", (token, lease, window):

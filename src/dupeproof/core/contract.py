@@ -9,7 +9,7 @@ not be, and for the others the second answer may be `False`.
 A store that cannot be reached in time raises `StoreUnavailable`; nothing else of its driver gets through.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from dupeproof.core.outcomes import Outcome
@@ -22,6 +22,7 @@ from dupeproof.core.records import (
     FoundMark,
     Health,
     Kept,
+    Listed,
     Mark,
     Release,
     Renew,
@@ -121,6 +122,21 @@ class Waitable(Protocol):
 
     def wait(self, key: bytes, seconds: float) -> None:
         """Return when the key is finished, failed, released or forgotten, or after `seconds`. May return early."""
+        ...
+
+
+@runtime_checkable
+class Listable(Protocol):
+    """Ability: shows which records there are."""
+
+    def waiting(self, limit: int) -> list[Listed]:
+        """Records that have no end: held, dead, or running under hold. By an index, so the size of the store does not
+        count. At most `limit`, the oldest first.
+        """
+        ...
+
+    def records(self) -> Iterator[list[Listed]]:
+        """All records that are not free, page by page, in any order: a walk over the whole store."""
         ...
 
 

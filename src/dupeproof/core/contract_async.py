@@ -8,7 +8,7 @@ not be, and for the others the second answer may be `False`.
 A store that cannot be reached in time raises `StoreUnavailable`; nothing else of its driver gets through.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from dupeproof.core.outcomes import Outcome
@@ -21,6 +21,7 @@ from dupeproof.core.records import (
     FoundMark,
     Health,
     Kept,
+    Listed,
     Mark,
     Release,
     Renew,
@@ -120,6 +121,21 @@ class AsyncWaitable(Protocol):
 
     async def wait(self, key: bytes, seconds: float) -> None:
         """Return when the key is finished, failed, released or forgotten, or after `seconds`. May return early."""
+        ...
+
+
+@runtime_checkable
+class AsyncListable(Protocol):
+    """Ability: shows which records there are."""
+
+    async def waiting(self, limit: int) -> list[Listed]:
+        """Records that have no end: held, dead, or running under hold. By an index, so the size of the store does not
+        count. At most `limit`, the oldest first.
+        """
+        ...
+
+    def records(self) -> AsyncIterator[list[Listed]]:
+        """All records that are not free, page by page, in any order: a walk over the whole store."""
         ...
 
 

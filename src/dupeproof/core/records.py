@@ -20,6 +20,8 @@ class Terms(Struct, frozen=True, gc=False):
     hold: bool = False
     max_attempts: int = 0
     """0: no limit."""
+    name: str = ""
+    """Of the guarded function; kept with the record for people who look at it."""
 
 
 class ClaimRequest(Struct, frozen=True, gc=False):
@@ -31,6 +33,8 @@ class ClaimRequest(Struct, frozen=True, gc=False):
     terms: Terms
     fingerprint: bytes = NO_FINGERPRINT
     """16 bytes, or none; compared when both the record and the request have one."""
+    kept_key: str = ""
+    """The key itself, where the guard keeps keys; else empty."""
 
 
 class Finish(Struct, frozen=True, gc=False):
@@ -52,6 +56,8 @@ class Fail(Struct, frozen=True, gc=False):
     error: str
     """Name of the exception's type; never its text, which may hold a secret."""
     dead: bool = False
+    hold: bool = False
+    """When set the key is held: the work may have happened, so nothing but a person or a lookup opens it again."""
 
 
 class Release(Struct, frozen=True, gc=False):
@@ -132,6 +138,10 @@ class Record(Struct, frozen=True, gc=False, kw_only=True):
     codec: str = NOT_REPLAYABLE
     result: bytes = b""
     error: str = ""
+    window: int = 0
+    """What its guard remembers finished keys for."""
+    name: str = ""
+    kept_key: str = ""
 
     def situation(self, now: int) -> State:
         if self.expires_at != NEVER and self.expires_at <= now:
@@ -140,10 +150,27 @@ class Record(Struct, frozen=True, gc=False, kw_only=True):
             return State.HELD if self.hold else State.ABANDONED
         return self.state
 
+    def since(self, now: int) -> int:
+        """When it came into its situation; `NEVER` where that is not known."""
+        match self.situation(now):
+            case State.ABANDONED | State.HELD:
+                return self.lease_until
+            case State.RUNNING:
+                return self.created_at
+        return self.finished_at
+
 
 class Found(Struct, frozen=True, gc=False):
     """A record and the store's own time when it was read."""
 
+    record: Record
+    now: int
+
+
+class Listed(Struct, frozen=True, gc=False):
+    """One of many records, with its digest and the store's own time when it was read. Its result is left out."""
+
+    key: bytes
     record: Record
     now: int
 

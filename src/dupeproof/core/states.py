@@ -1,8 +1,8 @@
 """The life of a key: one table of what may happen in which state, and what comes of it.
 
 Theory of operation. A key is FREE until someone claims it. The claim makes it RUNNING for the length of a
-lease, which a heartbeat renews. The owner finishes (DONE), fails (FAILED, or DEAD on the last attempt) or hands
-the claim back. If the owner vanishes the lease runs out, and what was promised at claim time decides: under
+lease, which a heartbeat renews. The owner finishes (DONE), fails (FAILED, or DEAD on the last attempt), holds the key
+because the work may have happened (HELD), or hands the claim back. If the owner vanishes the lease runs out, and what was promised at claim time decides: under
 `rerun` the key is ABANDONED and the next claim takes it over; under `hold` it is HELD until someone resolves it.
 
 Two things follow that are easy to get wrong elsewhere, so they stand in the table:
@@ -13,7 +13,7 @@ Two things follow that are easy to get wrong elsewhere, so they stand in the tab
 * HELD and DEAD wait for a person, so no window ends them.
 
 RUNNING, DONE, FAILED and DEAD are stored. FREE is the absence of a record. ABANDONED and HELD are RUNNING
-records whose lease is over, seen by the clock of the store. The table has one reading for each place that writes a record:
+records whose lease is over, seen by the clock of the store; an owner that holds its key ends its own lease. The table has one reading for each place that writes a record:
 
 * memory and SQLite: `core/transitions.py`, in Python
 * Redis: `stores/redis/scripts`, in Lua
@@ -43,6 +43,7 @@ class Event(StrEnum):
     FINISH = "finish"
     FAIL = "fail"
     FAIL_LAST = "fail, last attempt"
+    HOLD = "hold"
     RELEASE = "release"
     RENEW = "renew"
     RESOLVE = "resolve"
@@ -57,6 +58,7 @@ _OWNER_VERBS = {
     Event.FINISH: State.DONE,
     Event.FAIL: State.FAILED,
     Event.FAIL_LAST: State.DEAD,
+    Event.HOLD: State.HELD,
     Event.RELEASE: State.FREE,
     Event.RENEW: State.RUNNING,
     Event.FORGET: State.FREE,

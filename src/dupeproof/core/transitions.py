@@ -31,7 +31,14 @@ def claim(found: Record | None, request: ClaimRequest, now: int) -> tuple[Outcom
     if not allows(situation, event):
         return _refusal(found, situation, now), None
     if event is Event.CLAIM_EXHAUSTED:
-        dead = replace(found, state=State.DEAD, token=request.token, finished_at=now, expires_at=NEVER)
+        dead = replace(
+            found,
+            state=State.DEAD,
+            token=request.token,
+            finished_at=now,
+            expires_at=NEVER,
+            window=request.terms.window,
+        )
         return Dead(found.attempt, newly=True), dead
     fingerprint = found.fingerprint or request.fingerprint
     running = _running(request, now, found.attempt + 1, found.created_at, fingerprint)
@@ -52,6 +59,7 @@ def finish(found: Record | None, change: Finish, now: int) -> Record | None:
         token=change.resolver or found.token,
         finished_at=now,
         expires_at=now + change.window,
+        window=change.window,
         codec=change.codec,
         result=change.result,
         error="",
@@ -80,12 +88,17 @@ def finish_in_transaction(
         expires_at=now + request.terms.window,
         codec=codec,
         result=result,
+        window=request.terms.window,
+        name=request.terms.name if found is None else found.name,
+        kept_key=request.kept_key if found is None else found.kept_key,
     )
 
 
 def fail(found: Record | None, change: Fail, now: int) -> Record | None:
     if found is None:
         return None
+    if change.hold:
+        return _hold(found, change, now)
     situation = found.situation(now)
     after = State.DEAD if change.dead else State.FAILED
     if situation is after and found.token == change.token:
@@ -93,7 +106,18 @@ def fail(found: Record | None, change: Fail, now: int) -> Record | None:
     if not _may(found, situation, change.token, Event.FAIL_LAST if change.dead else Event.FAIL):
         return None
     expires_at = NEVER if change.dead else now + change.window
-    return replace(found, state=after, finished_at=now, expires_at=expires_at, error=change.error)
+    return replace(
+        found, state=after, finished_at=now, expires_at=expires_at, window=change.window, error=change.error
+    )
+
+
+def _hold(found: Record, change: Fail, now: int) -> Record | None:
+    if not _may(found, found.situation(now), change.token, Event.HOLD):
+        return None
+    lease_until = min(found.lease_until, now)
+    return replace(
+        found, hold=True, lease_until=lease_until, expires_at=NEVER, window=change.window, error=change.error
+    )
 
 
 def release(found: Record | None, change: Release, now: int) -> Record | None:
@@ -105,7 +129,12 @@ def release(found: Record | None, change: Release, now: int) -> Record | None:
         return replace(found, state=State.FAILED, attempt=0)
     expires_at = now + change.window
     return replace(
-        found, state=State.FAILED, attempt=found.attempt - 1, finished_at=now, expires_at=expires_at
+        found,
+        state=State.FAILED,
+        attempt=found.attempt - 1,
+        finished_at=now,
+        expires_at=expires_at,
+        window=change.window,
     )
 
 
@@ -116,7 +145,8 @@ def renew(found: Record | None, change: Renew, now: int) -> Record | None:
 
 
 def _leased(found: Record, lease_until: int, window: int) -> Record:
-    return replace(found, lease_until=lease_until, expires_at=NEVER if found.hold else lease_until + window)
+    expires_at = NEVER if found.hold else lease_until + window
+    return replace(found, lease_until=lease_until, expires_at=expires_at, window=window)
 
 
 def _runs(found: Record, token: bytes) -> bool:
@@ -140,6 +170,9 @@ def _running(request: ClaimRequest, now: int, attempt: int, created_at: int, fin
         created_at=created_at,
         lease_until=lease_until,
         expires_at=NEVER if terms.hold else lease_until + terms.window,
+        window=terms.window,
+        name=terms.name,
+        kept_key=request.kept_key,
     )
 
 

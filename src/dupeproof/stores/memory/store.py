@@ -4,22 +4,25 @@
 import platform
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dupeproof import forks
 from dupeproof.core import transitions
 from dupeproof.core.clock import Clock, system_clock
 from dupeproof.core.outcomes import Outcome
 from dupeproof.core.records import (
+    NEVER,
     ClaimRequest,
     Fail,
     Finish,
     Found,
     FoundMark,
     Health,
+    Listed,
     Mark,
     Record,
     Release,
@@ -86,6 +89,20 @@ class MemoryStore(forks.Locked):
         return [
             None if record is None or record.situation(now) is State.FREE else Found(record, now)
             for record in found
+        ]
+
+    def waiting(self, limit: int) -> list[Listed]:
+        found = [each for page in self.records() for each in page if each.record.expires_at == NEVER]
+        return sorted(found, key=lambda each: each.record.created_at)[:limit]
+
+    def records(self) -> Iterator[list[Listed]]:
+        now = self._clock()
+        with self._lock:
+            found = list(self._records.items())
+        yield [
+            Listed(key, replace(record, result=b""), now)
+            for key, record in found
+            if record.situation(now) is not State.FREE
         ]
 
     def forget(self, keys: Sequence[bytes]) -> list[bool]:

@@ -2,7 +2,7 @@
 """The memory store for tasks."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from dupeproof.core.outcomes import Outcome
 from dupeproof.core.records import (
@@ -12,6 +12,7 @@ from dupeproof.core.records import (
     Found,
     FoundMark,
     Health,
+    Listed,
     Mark,
     Release,
     Renew,
@@ -45,6 +46,13 @@ class AsyncMemoryStore:
 
     async def get(self, keys: Sequence[bytes]) -> list[Found | None]:
         return self._memory.get(keys)
+
+    async def waiting(self, limit: int) -> list[Listed]:
+        return self._memory.waiting(limit)
+
+    async def records(self) -> AsyncIterator[list[Listed]]:
+        for page in self._memory.records():
+            yield page
 
     async def forget(self, keys: Sequence[bytes]) -> list[bool]:
         return self._memory.forget(keys)

@@ -43,12 +43,13 @@ def _query(text: bytes, types: tuple[int, ...], name: bytes, *, dated: bool) -> 
     return PreparedQuery(text, types, (1,) * len(types), name, dated)
 
 
+_CLAIM = (UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER, TEXT, TEXT)
 CLOCK = _query(statement("clock").encode(), (INTEGER, INTEGER), b"", dated=False)
-CLAIM = _one("claim", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER, dated=True)
-CLAIM_MANY = _many("claim_many", UUID, BYTES, BYTES, TEXT, BIGINT, BIGINT, BOOLEAN, INTEGER, dated=True)
+CLAIM = _one("claim", *_CLAIM, dated=True)
+CLAIM_MANY = _many("claim_many", *_CLAIM, dated=True)
 FINISH = _one("finish", UUID, BYTES, BYTES, BIGINT, TEXT, BYTES)
 FINISH_MANY = _many("finish_many", UUID, BYTES, BYTES, BIGINT, TEXT, BYTES)
-FAIL = _many("fail", UUID, BYTES, BIGINT, TEXT, BOOLEAN)
+FAIL = _many("fail", UUID, BYTES, BIGINT, TEXT, TEXT)
 RELEASE = _many("release", UUID, BYTES, BIGINT, BOOLEAN)
 RENEW = _many("renew", UUID, BYTES, BIGINT, BIGINT)
 MARK = _one("mark", UUID, BIGINT, BYTES, BYTES, dated=True)

@@ -14,6 +14,7 @@ from dupeproof.core.records import (
     Finish,
     Found,
     FoundMark,
+    Listed,
     Mark,
     Record,
     Release,
@@ -57,7 +58,8 @@ def in_order(items: Sequence[K]) -> tuple[Sequence[K], Sequence[int]]:
 
 
 def claim_values(request: ClaimRequest) -> Values:
-    return [request.key, request.token, request.fingerprint, *_terms_values(request.terms)]
+    values = _terms_values(request.terms)
+    return [request.key, request.token, request.fingerprint, *values, request.kept_key.encode()]
 
 
 def claim_columns(requests: Sequence[ClaimRequest]) -> Values:
@@ -70,6 +72,8 @@ def claim_columns(requests: Sequence[ClaimRequest]) -> Values:
         _shared(bigint_array, [r.terms.window for r in requests]),
         _shared(boolean_array, [r.terms.hold for r in requests]),
         _shared(integer_array, [r.terms.max_attempts for r in requests]),
+        _shared(text_array, [r.terms.name for r in requests]),
+        _shared(text_array, [r.kept_key for r in requests]),
     ]
 
 
@@ -101,7 +105,7 @@ def fail_columns(changes: Sequence[Fail]) -> Values:
         bytes_array([c.token for c in changes]),
         _shared(bigint_array, [c.window for c in changes]),
         text_array([c.error for c in changes]),
-        _shared(boolean_array, [c.dead for c in changes]),
+        _shared(text_array, ["held" if c.hold else "dead" if c.dead else "failed" for c in changes]),
     ]
 
 
@@ -167,6 +171,15 @@ def found(rows: Rows, keys: Sequence[bytes]) -> list[Found | None]:
     return [by_key.get(key) for key in keys]
 
 
+def listed(rows: Rows) -> list[Listed]:
+    found = ((row[0].bytes, _found(*row[1:])) for row in rows)
+    return [
+        Listed(key, each.record, each.now)
+        for key, each in found
+        if each.record.situation(each.now) is not State.FREE
+    ]
+
+
 def found_marks(rows: Rows, keys: Sequence[bytes]) -> list[FoundMark | None]:
     by_key = {key.bytes: FoundMark(bytes(meta), *rest) for key, meta, *rest in rows}
     return [by_key.get(key) for key in keys]
@@ -186,6 +199,7 @@ def _terms_values(terms: Terms) -> Values:
         bigint(terms.window),
         boolean(terms.hold),
         integer(terms.max_attempts),
+        terms.name.encode(),
     ]
 
 
@@ -214,7 +228,8 @@ def _outcome(
 
 def _found(
     state: str, token: bytes, attempt: int, fingerprint: bytes, namespace: str, hold: bool, created_at: int,
-    lease_until: int, finished_at: int, expires_at: int, codec: str, error: str, result: bytes, now: int,
+    lease_until: int, finished_at: int, expires_at: int, codec: str, error: str, window: int, name: str, kept_key: str,
+    now: int, result: bytes = b"",
 ) -> Found:  # fmt: skip
     record = Record(
         state=State(state),
@@ -230,5 +245,8 @@ def _found(
         codec=codec,
         error=error,
         result=bytes(result),
+        window=window,
+        name=name,
+        kept_key=kept_key,
     )
     return Found(record, now)

@@ -12,14 +12,14 @@ SELECT clock_timestamp(),
 
 -- Columns are made in their order, parts of a UNION ALL too: whether it was in time is asked when all is written.
 -- name: claim
-SELECT dupeproof_claim_v1($1, $2, $3, $4, $5, $6, $7, $8),
-       CASE WHEN clock_timestamp() > $9 THEN dupeproof_in_time_v1($9) END
+SELECT dupeproof_claim_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10),
+       CASE WHEN clock_timestamp() > $11 THEN dupeproof_in_time_v1($11) END
 
 -- name: claim_many
 SELECT place, verdict, attempt, flag, lease_left, codec, result
-FROM dupeproof_claim_v1($1, $2, $3, $4, $5, $6, $7, $8)
+FROM dupeproof_claim_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE NOT dupeproof_in_time_v1($9)
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE NOT dupeproof_in_time_v1($11)
 
 -- name: finish
 SELECT dupeproof_finish_v1($1, $2, $3, $4, $5, $6)
@@ -53,10 +53,30 @@ SELECT key, state, token, attempt, fingerprint, namespace, hold,
        (extract(epoch FROM lease_until) * 1000)::bigint,
        coalesce((extract(epoch FROM finished_at) * 1000)::bigint, 0),
        CASE WHEN isfinite(expires_at) THEN (extract(epoch FROM expires_at) * 1000)::bigint ELSE 0 END,
-       codec, error, result,
-       (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+       codec, error, window_ms, name, kept_key, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, result
 FROM dupeproof_records
 WHERE key = ANY (%s::text[]::uuid[]) AND expires_at > clock_timestamp()
+
+-- By the index on purge_from: those that have no end. The oldest first.
+-- name: waiting
+SELECT key, state, token, attempt, fingerprint, namespace, hold,
+       (extract(epoch FROM created_at) * 1000)::bigint,
+       (extract(epoch FROM lease_until) * 1000)::bigint,
+       coalesce((extract(epoch FROM finished_at) * 1000)::bigint, 0),
+       0, codec, error, window_ms, name, kept_key, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+FROM dupeproof_records
+WHERE purge_from = 'infinity' AND expires_at = 'infinity'
+ORDER BY created_at LIMIT %s
+
+-- A page of all, by key: each is one short statement, however large the table is.
+-- name: page
+SELECT key, state, token, attempt, fingerprint, namespace, hold,
+       (extract(epoch FROM created_at) * 1000)::bigint,
+       (extract(epoch FROM lease_until) * 1000)::bigint,
+       coalesce((extract(epoch FROM finished_at) * 1000)::bigint, 0),
+       CASE WHEN isfinite(expires_at) THEN (extract(epoch FROM expires_at) * 1000)::bigint ELSE 0 END,
+       codec, error, window_ms, name, kept_key, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+FROM dupeproof_records WHERE key > %s::uuid ORDER BY key LIMIT %s
 
 -- name: marks
 SELECT key, coalesce(meta, ''), (extract(epoch FROM expires_at) * 1000)::bigint,

@@ -2,7 +2,7 @@
 """The store over PostgreSQL: one statement per verb and batch, the server's clock, the schema made on first use."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from random import random
@@ -19,6 +19,7 @@ from dupeproof.core.records import (
     Found,
     FoundMark,
     Health,
+    Listed,
     Mark,
     Release,
     Renew,
@@ -51,6 +52,7 @@ from dupeproof.stores.runtime import PerProcess, sleep
 R = TypeVar("R")
 T = TypeVar("T")
 _TRIES = 5
+_PAGE = 10_000
 _LONGEST_PAUSE = 0.1
 """Seconds before a batch is sent again that gave way to another."""
 _LARGE = 100_000
@@ -103,6 +105,15 @@ class PostgresStore:
 
     def get(self, keys: Sequence[bytes]) -> list[Found | None]:
         return rows.found(self._run("get", [[key.hex() for key in keys]]), keys)
+
+    def waiting(self, limit: int) -> list[Listed]:
+        return rows.listed(self._run("waiting", [limit]))
+
+    def records(self) -> Iterator[list[Listed]]:
+        last = bytes(16)
+        while page := self._run("page", [last.hex(), _PAGE]):
+            yield rows.listed(page)
+            last = page[-1][0].bytes
 
     def forget(self, keys: Sequence[bytes]) -> list[bool]:
         # Not repeated after a lost reply, nor done late: there may be a record by then that nobody wants to forget.

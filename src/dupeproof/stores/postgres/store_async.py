@@ -1,7 +1,7 @@
 """The store over PostgreSQL: one statement per verb and batch, the server's clock, the schema made on first use."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from itertools import count
 from random import random
@@ -18,6 +18,7 @@ from dupeproof.core.records import (
     Found,
     FoundMark,
     Health,
+    Listed,
     Mark,
     Release,
     Renew,
@@ -51,6 +52,7 @@ from dupeproof.stores.runtime_async import PerLoop, sleep
 R = TypeVar("R")
 T = TypeVar("T")
 _TRIES = 5
+_PAGE = 10_000
 _LONGEST_PAUSE = 0.1
 """Seconds before a batch is sent again that gave way to another."""
 _LARGE = 100_000
@@ -103,6 +105,15 @@ class AsyncPostgresStore:
 
     async def get(self, keys: Sequence[bytes]) -> list[Found | None]:
         return rows.found(await self._run("get", [[key.hex() for key in keys]]), keys)
+
+    async def waiting(self, limit: int) -> list[Listed]:
+        return rows.listed(await self._run("waiting", [limit]))
+
+    async def records(self) -> AsyncIterator[list[Listed]]:
+        last = bytes(16)
+        while page := await self._run("page", [last.hex(), _PAGE]):
+            yield rows.listed(page)
+            last = page[-1][0].bytes
 
     async def forget(self, keys: Sequence[bytes]) -> list[bool]:
         # Not repeated after a lost reply, nor done late: there may be a record by then that nobody wants to forget.

@@ -27,13 +27,15 @@ from dupeproof.core.states import State
 TAGS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 """The hash tag is one of 64 letters, taken from the digest: a batch on Cluster falls into at most 64 groups."""
 RECORDS = b"dr{?}*"
+INDEX = b"da{%c}"
+"""Of a hash tag: the digests of records that have no end."""
 MARKS = b"ds{?}*"
 SEQUENCES = b"dq{?}*"
 VERDICTS = {0: Verdict.FRESH, 1: Verdict.DUPLICATE, 2: Verdict.FENCED, 3: Verdict.TOO_OLD}
 """As advance.lua numbers them."""
 _PLAIN_MARK = b"1"
 _STATES = {b"r": State.RUNNING, b"d": State.DONE, b"f": State.FAILED, b"x": State.DEAD}
-_HEAD = struct.Struct(">cc8sI16sQB")
+_HEAD = struct.Struct(">cc8sI16sQH")
 _TAIL = struct.Struct(">QQB")
 _NO_FINGERPRINT = bytes(16)
 _BEFORE_TOKEN, _PAST_FINGERPRINT = 2, 30
@@ -108,7 +110,7 @@ _FIRST = outcomes.Won(1)
 @lru_cache(256)
 def _around_claims(terms: Terms) -> tuple[bytes, bytes, bytes]:
     """What stands before the token, after the fingerprint and after the lease, in every claim of a guard."""
-    record, ttl, _ = _claimed(terms, b"", b"")
+    record, ttl, _ = _claimed(terms, b"", b"", "")
     lease = len(record) - _TAIL.size
     return (
         b"\r\n$%d\r\n%b" % (len(record), record[:_BEFORE_TOKEN]),
@@ -119,12 +121,12 @@ def _around_claims(terms: Terms) -> tuple[bytes, bytes, bytes]:
 
 
 def claim_args(request: ClaimRequest) -> list[bytes]:
-    return _claimed(request.terms, request.token, request.fingerprint)
+    return _claimed(request.terms, request.token, request.fingerprint, request.kept_key)
 
 
-def _claimed(terms: Terms, token: bytes, fingerprint: bytes) -> list[bytes]:
+def _claimed(terms: Terms, token: bytes, fingerprint: bytes, kept_key: str) -> list[bytes]:
     """The record of a first attempt, its time to live, and what only other attempts need."""
-    named = terms.namespace.encode()[:255]
+    named = _labels(terms, kept_key)
     hold = b"h" if terms.hold else b"-"
     record = _HEAD.pack(b"r", hold, token, 1, fingerprint, NEVER, len(named)) + named
     record += _TAIL.pack(NEVER, terms.window, 0)
@@ -145,7 +147,7 @@ def resolve_args(change: Finish) -> list[bytes]:
 
 
 def fail_args(change: Fail) -> list[bytes]:
-    reached = b"x" if change.dead else b"f"
+    reached = b"h" if change.hold else b"x" if change.dead else b"f"
     return [change.token + reached, b"%d" % change.window, _tail(change.window, change.error)]
 
 
@@ -232,6 +234,13 @@ def found(answer: Sequence[Any] | None) -> Found | None:
     return None if record is None else Found(record, now)
 
 
+def listed(answer: Sequence[Any]) -> list[tuple[bytes, Found]]:
+    """What a page of the index has, without what is void."""
+    now, _, rows = answer
+    pairs = ((digest, unpack(raw, max(NEVER, expires_at), now)) for digest, raw, expires_at in rows)
+    return [(digest, Found(record, now)) for digest, record in pairs if record is not None]
+
+
 def found_mark(answer: Sequence[Any] | None) -> FoundMark | None:
     if not answer:
         return None
@@ -245,7 +254,7 @@ def unpack(raw: bytes, expires_at: int, now: int) -> Record | None:
     """None for a claim that is void, because it was made too late."""
     state, hold, token, attempt, fingerprint, created_at, length = _HEAD.unpack_from(raw)
     at = _HEAD.size + length
-    namespace = raw[_HEAD.size : at].decode()
+    namespace, name, kept_key = _named(raw[_HEAD.size : at])
     lease_until, window, _ = _TAIL.unpack_from(raw, at)
     label, result = _label_and_result(raw, at)
     if state == b"r" and expires_at:
@@ -264,9 +273,25 @@ def unpack(raw: bytes, expires_at: int, now: int) -> Record | None:
         finished_at=_finished_at(state, lease_until, window, expires_at, now),
         expires_at=expires_at,
         codec=label if state == b"d" else "",
-        error=label if state in (b"f", b"x") else "",
+        error="" if state == b"d" else label,
         result=result,
+        window=window,
+        name=name,
+        kept_key=kept_key,
     )
+
+
+def _labels(terms: Terms, kept_key: str) -> bytes:
+    named = terms.namespace.encode()[:255]
+    if terms.name or kept_key:
+        named += b"\0" + terms.name.encode()
+    return named + b"\0" + kept_key.encode() if kept_key else named
+
+
+def _named(labels: bytes) -> tuple[str, str, str]:
+    namespace, _, rest = labels.decode().partition("\0")
+    name, _, kept_key = rest.partition("\0")
+    return namespace, name, kept_key
 
 
 def _finished_at(state: bytes, lease_until: int, window: int, expires_at: int, now: int) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from dupeproof.core.outcomes import Outcome
 from dupeproof.core.records import (
     ClaimRequest,
@@ -14,6 +16,7 @@ from dupeproof.core.records import (
     Found,
     FoundMark,
     Health,
+    Listed,
     Mark,
     Release,
     Renew,
@@ -25,7 +28,7 @@ from dupeproof.stores.redis import layout
 from dupeproof.stores.redis.client import ANYWHERE, Client
 from dupeproof.stores.redis.copies import RedisCopies
 from dupeproof.stores.redis.faults import translated
-from dupeproof.stores.redis.lua import script
+from dupeproof.stores.redis.lua import Script, script
 from dupeproof.stores.redis.resp import Timed, pack
 from dupeproof.stores.redis.targets import Target
 from dupeproof.stores.redis.topology import Topology
@@ -33,6 +36,7 @@ from dupeproof.stores.repeats import Repeats
 
 T = TypeVar("T")
 _SCAN = b"1000"
+_INDEX_PAGE = 500
 
 
 class RedisStore:
@@ -52,7 +56,7 @@ class RedisStore:
         # In time or not at all: one that is granted when its caller has given up would be nobody's.
         until = self._client.until()
         on_repeat = partial(self._repeats.note, requests, until)
-        if len(requests) == 1 and not requests[0].terms.hold:  # nearly every one
+        if len(requests) == 1 and not requests[0].terms.hold and not requests[0].kept_key:  # nearly every one
             quick = layout.QuickClaim(requests[0])
             answer, now = self._client.ask(
                 Timed(until, quick.pack, replies=2),
@@ -101,6 +105,39 @@ class RedisStore:
 
     def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
         return [layout.found_mark(answer) for answer in self._read(keys, layout.mark_key)]
+
+    def waiting(self, limit: int) -> list[Listed]:
+        """One index for each hash tag, so this costs a call for each, whatever the size of the store."""
+        found: list[Listed] = []
+        first = 0
+        tags = list(layout.TAGS)
+        reading = script("waiting")
+        while tags and len(found) < limit:
+            args = [b"%d" % first, b"%d" % _INDEX_PAGE]
+            names = [[layout.INDEX % tag] for tag in tags]
+            pages = self._client.send(
+                [reading.call(name, args) for name in names],
+                tags,
+                in_full=partial(_in_full, reading, names, args),
+            )
+            found += [
+                Listed(digest, each.record, each.now)
+                for page in pages
+                for digest, each in layout.listed(page)
+            ]
+            first += _INDEX_PAGE
+            tags = [tag for tag, (_, size, _) in zip(tags, pages, strict=True) if size > first]
+        return found[:limit]
+
+    def records(self) -> Iterator[list[Listed]]:
+        for names in self._pages(layout.RECORDS):
+            digests = [name[-16:] for name in names]
+            found = self.get(digests)
+            yield [
+                Listed(digest, replace(each.record, result=b""), each.now)
+                for digest, each in zip(digests, found, strict=True)
+                if each is not None
+            ]
 
     def forget(self, keys: Sequence[bytes]) -> list[bool]:
         return self._delete(keys, [layout.record_key, layout.mark_key])
@@ -240,6 +277,10 @@ class RedisStore:
                     yield keys
                     if cursor == b"0":
                         break
+
+
+def _in_full(reading: Script, names: list[list[bytes]], args: list[bytes], place: int) -> bytes:
+    return reading.in_full(names[place], args)
 
 
 def _tags(keys: Sequence[bytes]) -> list[int]:

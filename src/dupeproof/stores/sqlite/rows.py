@@ -5,17 +5,23 @@ import sqlite3
 from dupeproof.core.records import NEVER, ClaimRequest, Finish, Record
 from dupeproof.core.states import State
 
-_READ = (
-    "SELECT state, token, attempt, fingerprint, namespace, hold, created_at, lease_until, finished_at, expires_at, "
-    "codec, error, result FROM dupeproof_records WHERE key = ?"
+_COLUMNS = (
+    "state, token, attempt, fingerprint, namespace, hold, created_at, lease_until, finished_at, expires_at, codec, error, "
+    "window_ms, name, kept_key"
 )
-_WRITE = "REPLACE INTO dupeproof_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_READ = f"SELECT {_COLUMNS}, result FROM dupeproof_records WHERE key = ?"  # noqa: S608 - of our own pieces
+_WAITING = (
+    f"SELECT key, {_COLUMNS} FROM dupeproof_records "  # noqa: S608
+    "WHERE purge_from = 0 ORDER BY created_at LIMIT ?"
+)
+_PAGE = f"SELECT key, {_COLUMNS} FROM dupeproof_records WHERE key > ? ORDER BY key LIMIT ?"  # noqa: S608
+_WRITE = f"REPLACE INTO dupeproof_records VALUES ({', '.join('?' * 18)})"  # noqa: S608
 _ADD = (
-    "INSERT INTO dupeproof_records VALUES (?, 'running', ?, 1, ?, ?, ?, ?, ?, 0, ?, ?, '', '', x'') "
+    "INSERT INTO dupeproof_records VALUES (?, 'running', ?, 1, ?, ?, ?, ?, ?, 0, ?, ?, '', '', x'', ?, ?, ?) "
     "ON CONFLICT (key) DO NOTHING"
 )
 _CLOSE = (
-    "UPDATE dupeproof_records SET state = 'done', finished_at = ?, expires_at = ?, codec = ?, result = ?, error = '' "
+    "UPDATE dupeproof_records SET state = 'done', finished_at = ?, expires_at = ?, codec = ?, result = ?, window_ms = ?, error = '' "
     "WHERE key = ? AND token = ? AND state = 'running' AND expires_at > ? AND purge_from <= ?"
 )
 _REMOVE = "DELETE FROM dupeproof_records WHERE key = ?"
@@ -25,10 +31,22 @@ def read(connection: sqlite3.Connection, key: bytes) -> Record | None:
     row = connection.execute(_READ, (key,)).fetchone()
     if row is None:
         return None
-    (
-        state, token, attempt, fingerprint, namespace, hold, created_at, lease_until, finished_at, expires_at,
-        codec, error, result,
-    ) = row  # fmt: skip
+    return _record(*row)
+
+
+def waiting(connection: sqlite3.Connection, limit: int) -> list[tuple[bytes, Record]]:
+    return [(key, _record(*row)) for key, *row in connection.execute(_WAITING, (limit,))]
+
+
+def page(connection: sqlite3.Connection, after: bytes, limit: int) -> list[tuple[bytes, Record]]:
+    return [(key, _record(*row)) for key, *row in connection.execute(_PAGE, (after, limit))]
+
+
+def _record(
+    state: str, token: bytes, attempt: int, fingerprint: bytes, namespace: str, hold: int, created_at: int,
+    lease_until: int, finished_at: int, expires_at: int, codec: str, error: str, window: int, name: str,
+    kept_key: str, result: bytes = b"",
+) -> Record:  # fmt: skip
     return Record(
         state=State(state),
         token=token,
@@ -43,6 +61,9 @@ def read(connection: sqlite3.Connection, key: bytes) -> Record | None:
         codec=codec,
         error=error,
         result=result,
+        window=window,
+        name=name,
+        kept_key=kept_key,
     )
 
 
@@ -68,6 +89,9 @@ def write(connection: sqlite3.Connection, key: bytes, record: Record) -> None:
             record.codec,
             record.error,
             record.result,
+            record.window,
+            record.name,
+            record.kept_key,
         ),
     )
 
@@ -85,7 +109,7 @@ def add(connection: sqlite3.Connection, request: ClaimRequest, now: int) -> bool
         expires_at = purge_from = NEVER
     values = (
         request.key, request.token, request.fingerprint, terms.namespace, terms.hold, now, lease_until,
-        expires_at, purge_from,
+        expires_at, purge_from, terms.window, terms.name, request.kept_key,
     )  # fmt: skip
     return connection.execute(_ADD, values).rowcount == 1
 
@@ -93,5 +117,7 @@ def add(connection: sqlite3.Connection, request: ClaimRequest, now: int) -> bool
 def close(connection: sqlite3.Connection, change: Finish, now: int) -> bool:
     """The finish of a running claim, in one statement. False when it takes a closer look."""
     expires_at = now + change.window
-    values = (now, expires_at, change.codec, change.result, change.key, change.token, now, expires_at)
+    values = (
+        now, expires_at, change.codec, change.result, change.window, change.key, change.token, now, expires_at,
+    )  # fmt: skip
     return not change.resolver and connection.execute(_CLOSE, values).rowcount == 1

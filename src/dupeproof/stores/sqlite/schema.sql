@@ -13,8 +13,13 @@ CREATE TABLE IF NOT EXISTS dupeproof_records (
     purge_from  INTEGER NOT NULL, -- never later than expires_at; a finish leaves it alone, and with it the index
     codec       TEXT    NOT NULL,
     error       TEXT    NOT NULL,
-    result      BLOB    NOT NULL
+    result      BLOB    NOT NULL,
+    window_ms   INTEGER NOT NULL, -- the window of its guard
+    name        TEXT    NOT NULL, -- of the guarded function
+    kept_key    TEXT    NOT NULL
 ) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS dupeproof_records_waiting ON dupeproof_records (created_at) WHERE purge_from = 0;
 
 CREATE INDEX IF NOT EXISTS dupeproof_records_purge ON dupeproof_records (purge_from) WHERE purge_from > 0;
 

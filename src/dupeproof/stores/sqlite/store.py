@@ -2,7 +2,7 @@
 """The store over SQLite: read, decide in Python, write, in one immediate transaction per batch."""
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from dupeproof.core.records import (
     Found,
     FoundMark,
     Health,
+    Listed,
     Mark,
     Record,
     Release,
@@ -31,6 +32,7 @@ from dupeproof.stores.sqlite.connection import SCHEMA, Database, is_busy, transa
 
 Change = TypeVar("Change", Finish, Fail, Release, Renew)
 _FIRST = Won(1)
+_PAGE = 1_000
 
 _READ_MARK = "SELECT meta, expires_at, token FROM dupeproof_marks WHERE key = ? AND expires_at > ?"
 _MARK = (
@@ -96,6 +98,15 @@ class SQLiteStore:
     def get(self, keys: Sequence[bytes]) -> list[Found | None]:
         return self._database.run(self._get, keys)
 
+    def waiting(self, limit: int) -> list[Listed]:
+        return self._listed(self._database.run(rows.waiting, limit))
+
+    def records(self) -> Iterator[list[Listed]]:
+        page = self._database.run(rows.page, b"", _PAGE)
+        while page:
+            yield self._listed(page)
+            page = self._database.run(rows.page, page[-1][0], _PAGE)
+
     def forget(self, keys: Sequence[bytes]) -> list[bool]:
         return self._database.run(self._forget, keys)
 
@@ -131,6 +142,10 @@ class SQLiteStore:
 
     def close(self) -> None:
         self._database.close()
+
+    def _listed(self, found: list[tuple[bytes, Record]]) -> list[Listed]:
+        now = self._clock()
+        return [Listed(key, record, now) for key, record in found if record.situation(now) is not State.FREE]
 
     # Each of these has the connection to itself. What is one statement is a transaction of its own.
 

@@ -4,7 +4,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
@@ -16,6 +16,7 @@ from dupeproof.core.records import (
     Found,
     FoundMark,
     Health,
+    Listed,
     Mark,
     Release,
     Renew,
@@ -70,6 +71,14 @@ class AsyncSQLiteStore:
 
     async def get(self, keys: Sequence[bytes]) -> list[Found | None]:
         return await self._run(self._store.get, keys)
+
+    async def waiting(self, limit: int) -> list[Listed]:
+        return await self._run(self._store.waiting, limit)
+
+    async def records(self) -> AsyncIterator[list[Listed]]:
+        pages = self._store.records()
+        while page := await self._run(next, pages, None):
+            yield page
 
     async def forget(self, keys: Sequence[bytes]) -> list[bool]:
         return await self._run(self._store.forget, keys)

@@ -10,6 +10,7 @@
 -- Plans are cached for as long as a connection lives, and one made while a table was nearly empty would read it from
 -- end to end for ever. Hence enable_seqscan = off, and no joins, which could be turned around: only look-ups by key.
 
+-- Records that have no end (claims under hold, and what is dead) have purge_from = infinity, so the index finds them as well.
 -- purge_from is never later than expires_at. It is what the index is on, because it stays when a claim is renewed or
 -- finished: PostgreSQL then keeps the new version of the row on its page, and no index is written to.
 CREATE TABLE dupeproof_records (
@@ -27,7 +28,10 @@ CREATE TABLE dupeproof_records (
     namespace   text        NOT NULL,
     codec       text        NOT NULL DEFAULT '',
     error       text        NOT NULL DEFAULT '',
-    result      bytea       NOT NULL DEFAULT ''
+    result      bytea       NOT NULL DEFAULT '',
+    window_ms   bigint      NOT NULL,             -- the window of its guard,
+    name        text        NOT NULL DEFAULT '',  -- of the guarded function
+    kept_key    text        NOT NULL DEFAULT ''   -- the key itself, where its guard keeps keys
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 CREATE INDEX dupeproof_records_purge ON dupeproof_records (purge_from);
@@ -50,7 +54,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT milliseconds * interval '1 mil
 -- first and meet few of them.
 CREATE FUNCTION dupeproof_claim_v1(
     wanted uuid, owner bytea, content bytea, space text, lease bigint, span bigint, held boolean, most integer,
-    alone boolean DEFAULT true,
+    called text, kept text, alone boolean DEFAULT true,
     OUT verdict text, OUT attempt integer, OUT flag boolean, OUT lease_left bigint, OUT codec text, OUT result bytea
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
@@ -89,11 +93,11 @@ BEGIN
             moment := clock_timestamp();
             INSERT INTO dupeproof_records
                 (key, state, hold, attempt, created_at, lease_until, expires_at, purge_from,
-                 token, fingerprint, namespace)
+                 token, fingerprint, namespace, window_ms, name, kept_key)
             VALUES (wanted, 'running', held, 1, moment, moment + dupeproof_ms_v1(lease),
                     CASE WHEN held THEN 'infinity' ELSE moment + dupeproof_ms_v1(lease + span) END,
                     CASE WHEN held THEN 'infinity' ELSE moment + dupeproof_ms_v1(span) END,
-                    owner, content, space)
+                    owner, content, space, span, called, kept)
             ON CONFLICT (key) DO NOTHING;
             EXIT WHEN FOUND;
             CONTINUE;
@@ -110,7 +114,8 @@ BEGIN
             UPDATE dupeproof_records AS d
             SET state = 'running', hold = held, attempt = 1, created_at = moment, lease_until = until,
                 finished_at = NULL, expires_at = gone, purge_from = soonest,
-                token = owner, fingerprint = content, namespace = space, codec = '', error = '', result = ''
+                token = owner, fingerprint = content, namespace = space, window_ms = span, name = called, kept_key = kept,
+                codec = '', error = '', result = ''
             WHERE d.key = wanted AND d.expires_at <= moment;
 
         -- What is only read.
@@ -139,13 +144,15 @@ BEGIN
             SET lease_until = until,
                 expires_at = CASE WHEN d.hold THEN 'infinity' ELSE until + dupeproof_ms_v1(span) END,
                 purge_from = CASE WHEN d.hold THEN d.purge_from
-                                  ELSE least(d.purge_from, moment + dupeproof_ms_v1(span)) END
+                                  ELSE least(d.purge_from, moment + dupeproof_ms_v1(span)) END,
+                window_ms = span
             WHERE d.key = wanted AND d.token = owner AND d.state = 'running';
         ELSIF attempt >= nullif(most, 0) THEN
             verdict := 'dead';
             flag := true;
             UPDATE dupeproof_records AS d
-            SET state = 'dead', token = owner, finished_at = moment, expires_at = 'infinity', purge_from = 'infinity'
+            SET state = 'dead', token = owner, finished_at = moment, expires_at = 'infinity', purge_from = 'infinity',
+                window_ms = span
             WHERE d.key = wanted AND d.token = its_token AND d.state = its_state AND d.lease_until = its_lease_until;
         ELSE
             verdict := 'won';
@@ -155,7 +162,7 @@ BEGIN
             SET state = 'running', hold = held, attempt = d.attempt + 1, lease_until = until, finished_at = NULL,
                 expires_at = gone, purge_from = soonest, token = owner, namespace = space,
                 fingerprint = CASE WHEN its_fingerprint = '' THEN content ELSE its_fingerprint END,
-                codec = '', error = '', result = ''
+                codec = '', error = '', result = '', window_ms = span, name = called, kept_key = kept
             WHERE d.key = wanted AND d.token = its_token AND d.state = its_state AND d.lease_until = its_lease_until;
         END IF;
         EXIT WHEN FOUND;
@@ -166,7 +173,7 @@ END $$;
 -- Many claims. Answers with those that were not won at the first attempt, by their place in the batch.
 CREATE FUNCTION dupeproof_claim_v1(
     keys uuid[], tokens bytea[], fingerprints bytea[], namespaces text[],
-    leases bigint[], windows bigint[], holds boolean[], limits integer[]
+    leases bigint[], windows bigint[], holds boolean[], limits integer[], names text[], kept_keys text[]
 ) RETURNS TABLE (place integer, verdict text, attempt integer, flag boolean, lease_left bigint, codec text, result bytea)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
@@ -177,18 +184,20 @@ BEGIN
     WITH won AS (
         INSERT INTO dupeproof_records
             (key, state, hold, attempt, created_at, lease_until, expires_at, purge_from,
-             token, fingerprint, namespace)
+             token, fingerprint, namespace, window_ms, name, kept_key)
         SELECT b.key, 'running', b.hold, 1, moment, moment + b.lease,
                CASE WHEN b.hold THEN 'infinity' ELSE moment + b.lease + b.span END,
                CASE WHEN b.hold THEN 'infinity' ELSE moment + b.span END,
-               b.token, b.fingerprint, b.namespace
+               b.token, b.fingerprint, b.namespace, b.window_ms, b.name, b.kept_key
         FROM (
             SELECT a.key, a.token, coalesce(a.fingerprint, fingerprints[1]) AS fingerprint,
                    coalesce(a.namespace, namespaces[1]) AS namespace, coalesce(a.hold, holds[1]) AS hold,
                    dupeproof_ms_v1(coalesce(a.lease, leases[1])) AS lease,
-                   dupeproof_ms_v1(coalesce(a.span, windows[1])) AS span
-            FROM unnest(keys, tokens, fingerprints, namespaces, leases, windows, holds)
-                 AS a (key, token, fingerprint, namespace, lease, span, hold)
+                   dupeproof_ms_v1(coalesce(a.span, windows[1])) AS span,
+                   coalesce(a.span, windows[1]) AS window_ms,
+                   coalesce(a.name, names[1]) AS name, coalesce(a.kept_key, kept_keys[1]) AS kept_key
+            FROM unnest(keys, tokens, fingerprints, namespaces, leases, windows, holds, names, kept_keys)
+                 AS a (key, token, fingerprint, namespace, lease, span, hold, name, kept_key)
         ) AS b
         ON CONFLICT (key) DO NOTHING
         RETURNING key
@@ -221,7 +230,8 @@ BEGIN
         FROM dupeproof_claim_v1(
             keys[i], tokens[i], coalesce(fingerprints[i], fingerprints[1]), coalesce(namespaces[i], namespaces[1]),
             coalesce(leases[i], leases[1]), coalesce(windows[i], windows[1]), coalesce(holds[i], holds[1]),
-            coalesce(limits[i], limits[1]), alone => false) AS c;
+            coalesce(limits[i], limits[1]), coalesce(names[i], names[1]), coalesce(kept_keys[i], kept_keys[1]),
+            alone => false) AS c;
         IF verdict IS NOT NULL THEN
             RETURN NEXT;
         END IF;
@@ -240,7 +250,7 @@ BEGIN
     SET state = 'done', finished_at = moment, expires_at = moment + dupeproof_ms_v1(span),
         purge_from = least(d.purge_from, moment + dupeproof_ms_v1(span)),
         token = CASE WHEN resolver = '' THEN d.token ELSE resolver END,
-        codec = codec_name, result = value, error = ''
+        codec = codec_name, result = value, error = '', window_ms = span
     WHERE d.key = wanted AND d.token = owner AND d.expires_at > moment
       AND CASE WHEN resolver = '' THEN d.state = 'running'
                ELSE d.state IN ('failed', 'dead') OR (d.state = 'running' AND d.lease_until <= moment) END;
@@ -262,8 +272,9 @@ BEGIN
     IF resolvers = ARRAY[''::bytea] THEN
         WITH done AS (
             UPDATE dupeproof_records AS d
-            SET state = 'done', finished_at = moment, error = '', (expires_at, purge_from, codec, result) = (
-                SELECT e.moment, least(d.purge_from, e.moment), coalesce(codecs[i], codecs[1]), results[i]
+            SET state = 'done', finished_at = moment, error = '', (expires_at, purge_from, codec, result, window_ms) = (
+                SELECT e.moment, least(d.purge_from, e.moment), coalesce(codecs[i], codecs[1]), results[i],
+                       coalesce(windows[i], windows[1])
                 FROM array_position(keys, d.key) AS i,
                      LATERAL (SELECT moment + dupeproof_ms_v1(coalesce(windows[i], windows[1])) AS moment) AS e
             )
@@ -287,22 +298,34 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE FUNCTION dupeproof_fail_v1(keys uuid[], tokens bytea[], windows bigint[], errors text[], dead boolean[])
+-- What is held stays a claim under hold whose lease is over.
+CREATE FUNCTION dupeproof_fail_v1(keys uuid[], tokens bytea[], windows bigint[], errors text[], fates text[])
 RETURNS SETOF integer
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     moment timestamptz;
     gone timestamptz;
+    span bigint;
     reached text;
 BEGIN
     FOR place IN 1 .. cardinality(keys) LOOP
         moment := clock_timestamp();
-        reached := CASE WHEN coalesce(dead[place], dead[1]) THEN 'dead' ELSE 'failed' END;
-        gone := CASE WHEN reached = 'dead' THEN 'infinity'
-                     ELSE moment + dupeproof_ms_v1(coalesce(windows[place], windows[1])) END;
+        reached := coalesce(fates[place], fates[1]);
+        span := coalesce(windows[place], windows[1]);
+        gone := CASE WHEN reached = 'failed' THEN moment + dupeproof_ms_v1(span) ELSE 'infinity' END;
+        IF reached = 'held' THEN
+            UPDATE dupeproof_records AS d
+            SET hold = true, lease_until = least(d.lease_until, moment), error = coalesce(errors[place], errors[1]),
+                expires_at = gone, purge_from = gone, window_ms = span
+            WHERE d.key = keys[place] AND d.token = tokens[place] AND d.state = 'running' AND d.expires_at > moment;
+            IF NOT FOUND THEN
+                RETURN NEXT place;
+            END IF;
+            CONTINUE;
+        END IF;
         UPDATE dupeproof_records AS d
-        SET state = reached, error = coalesce(errors[place], errors[1]), finished_at = moment,
-            expires_at = gone, purge_from = CASE WHEN reached = 'dead' THEN gone ELSE least(d.purge_from, gone) END
+        SET state = reached, error = coalesce(errors[place], errors[1]), finished_at = moment, expires_at = gone,
+            purge_from = CASE WHEN reached = 'dead' THEN gone ELSE least(d.purge_from, gone) END, window_ms = span
         WHERE d.key = keys[place] AND d.token = tokens[place] AND d.state = 'running' AND d.expires_at > moment;
         CONTINUE WHEN FOUND;
         CONTINUE WHEN EXISTS (
@@ -332,7 +355,7 @@ BEGIN
         IF NOT anew THEN
             UPDATE dupeproof_records AS d
             SET state = 'failed', attempt = d.attempt - 1, finished_at = moment,
-                expires_at = gone, purge_from = least(d.purge_from, gone)
+                expires_at = gone, purge_from = least(d.purge_from, gone), window_ms = coalesce(windows[place], windows[1])
             WHERE d.key = keys[place] AND d.token = tokens[place] AND d.state = 'running' AND d.expires_at > moment;
             CONTINUE WHEN FOUND;
         END IF;
@@ -355,7 +378,8 @@ BEGIN
         UPDATE dupeproof_records AS d
         SET lease_until = until,
             expires_at = CASE WHEN d.hold THEN 'infinity' ELSE gone END,
-            purge_from = CASE WHEN d.hold THEN d.purge_from ELSE least(d.purge_from, gone) END
+            purge_from = CASE WHEN d.hold THEN d.purge_from ELSE least(d.purge_from, gone) END,
+            window_ms = coalesce(windows[place], windows[1])
         WHERE d.key = keys[place] AND d.token = tokens[place] AND d.state = 'running' AND d.expires_at > moment;
         IF NOT FOUND THEN
             RETURN NEXT place;

@@ -41,7 +41,7 @@ local function decide(key, raw, asked, lease, limit)
     if r.fingerprint == NO_FINGERPRINT then
         r.fingerprint = asked.fingerprint
     end
-    r.state, r.hold, r.token, r.attempt, r.namespace = 'r', asked.hold, asked.token, r.attempt + 1, asked.namespace
+    r.state, r.hold, r.token, r.attempt, r.labels = 'r', asked.hold, asked.token, r.attempt + 1, asked.labels
     r.label = ''
     store_running(key, r, lease, asked.window)
     return {'w', r.attempt, abandoned and 1 or 0}

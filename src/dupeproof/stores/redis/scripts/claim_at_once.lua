@@ -12,9 +12,12 @@ for i, key in ipairs(KEYS) do
     local record, there = ARGV[3 * i - 1], nil
     if string.byte(record, 2) == 104 then
         -- Under hold: it stays for good, so it must tell by itself when the lease is over.
-        local at, lease = 40 + string.byte(record, 39), struct.unpack('>I8', ARGV[3 * i + 1])
+        local at, lease = 41 + struct.unpack('>I2', record, 39), struct.unpack('>I8', ARGV[3 * i + 1])
         record = string.sub(record, 1, at - 1) .. struct.pack('>I8', now + lease) .. string.sub(record, at + 8)
         there = redis.pcall('SET', key, record, 'NX', 'GET')
+        if not there then
+            redis.call('ZADD', 'da' .. string.sub(key, 3, 5), 'NX', now, string.sub(key, 6))
+        end
     else
         there = redis.pcall('SET', key, record, 'NX', 'GET', 'PX', ARGV[3 * i])
     end

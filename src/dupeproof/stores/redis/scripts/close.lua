@@ -1,4 +1,4 @@
--- Finish or fail. ARGV per key, three: the token and the state to reach; the window; the new tail of the record.
+-- Finish, fail or hold. ARGV per key, three: the token and the state to reach; the window; the new tail of the record.
 -- Every guarded call passes here, so the record is not taken apart: its first part stays as it is.
 local answers = {}
 for i, key in ipairs(KEYS) do
@@ -7,14 +7,21 @@ for i, key in ipairs(KEYS) do
     if not raw or string.sub(raw, 3, 10) ~= token then
         answers[i] = 0
     elseif string.byte(raw, 1) == 114 then
-        local kept = string.sub(raw, 2, 39 + string.byte(raw, 39))
-        if state == 'x' then
-            -- Dead: until somebody reopens or resolves it, so it must tell by itself since when.
+        local index, digest = 'da' .. string.sub(key, 3, 5), string.sub(key, 6)
+        local kept = string.sub(raw, 3, 40 + struct.unpack('>I2', raw, 39))
+        if state == 'x' or state == 'h' then
+            -- Until somebody reopens or resolves it, so it must say by itself since when. What is held is a claim under hold
+            -- whose lease is over.
             local time = redis.call('TIME')
-            local since = struct.pack('>I8', time[1] * 1000 + math.floor(time[2] / 1000))
-            redis.call('SET', key, state .. kept .. since .. string.sub(ARGV[3 * i], 9))
+            local now = time[1] * 1000 + math.floor(time[2] / 1000)
+            local head = state == 'h' and 'rh' or 'x' .. string.sub(raw, 2, 2)
+            redis.call('SET', key, head .. kept .. struct.pack('>I8', now) .. string.sub(ARGV[3 * i], 9))
+            redis.call('ZADD', index, 'NX', now, digest)
         else
-            redis.call('SET', key, state .. kept .. ARGV[3 * i], 'PX', ARGV[3 * i - 1])
+            if string.byte(raw, 2) == 104 then
+                redis.call('ZREM', index, digest)
+            end
+            redis.call('SET', key, state .. string.sub(raw, 2, 2) .. kept .. ARGV[3 * i], 'PX', ARGV[3 * i - 1])
         end
         answers[i] = 1
     else

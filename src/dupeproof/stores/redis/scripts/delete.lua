@@ -6,5 +6,8 @@ end
 local answers = {}
 for i, key in ipairs(KEYS) do
     answers[i] = redis.call('DEL', key)
+    if string.sub(key, 1, 2) == 'dr' then
+        redis.call('ZREM', 'da' .. string.sub(key, 3, 5), string.sub(key, 6))
+    end
 end
 return answers

@@ -1,19 +1,20 @@
 -- A record is one string. What never changes while a claim lives comes first, so that finishing can keep it as it is:
---   state 1, hold 1, token 8, attempt 4, fingerprint 16, created 8, length of the namespace 1, namespace
+--   state 1, hold 1, token 8, attempt 4, fingerprint 16, created 8, length of the labels 2, labels
+--   (namespace, then where there are any, each after a zero byte: name of the function, key)
 -- then what the end of a claim replaces:
 --   lease 8, window 8, length of the label 1, label (codec or error), result
 -- layout.py reads and writes the same bytes. Under hold the lease is when it ends; otherwise the time to live tells: it is
 -- lease plus window. Then a lease that is not 0 is when the record expires at the latest, if it was made in time: one that
 -- expires later was made when its caller had given up, and is void.
 -- Of a dead record, which has no time to live, the lease is when it died.
-local HEAD = '>c1c1c8I4c16I8Bc0'
+local HEAD = '>c1c1c8I4c16I8I2c0'
 local TAIL = '>I8I8Bc0'
 local NO_FINGERPRINT = string.rep('\0', 16)
 
 local function parse(raw)
     local r = {raw = raw}
     local at
-    r.state, r.hold, r.token, r.attempt, r.fingerprint, r.created, r.namespace, at = struct.unpack(HEAD, raw)
+    r.state, r.hold, r.token, r.attempt, r.fingerprint, r.created, r.labels, at = struct.unpack(HEAD, raw)
     r.lease, r.window, r.label = struct.unpack(TAIL, raw, at)
     return r
 end
@@ -34,13 +35,24 @@ local function load(key)
     return raw and found(key, raw)
 end
 
+-- What has no time to live waits for somebody, or may come to: it is in the index of its hash tag, where it can be found.
+local function index(key)
+    return 'da' .. string.sub(key, 3, 5), string.sub(key, 6)
+end
+
+local function leave_index(key)
+    redis.call('ZREM', index(key))
+end
+
 local function store(key, r, window, ttl)
-    local raw = struct.pack(HEAD, r.state, r.hold, r.token, r.attempt, r.fingerprint, r.created, #r.namespace, r.namespace)
+    local raw = struct.pack(HEAD, r.state, r.hold, r.token, r.attempt, r.fingerprint, r.created, #r.labels, r.labels)
         .. struct.pack(TAIL, r.lease, window, #r.label, r.label)
     if ttl then
         redis.call('SET', key, raw, 'PX', ttl)
     else
         redis.call('SET', key, raw)
+        local name, digest = index(key)
+        redis.call('ZADD', name, 'NX', now, digest)
     end
 end
 

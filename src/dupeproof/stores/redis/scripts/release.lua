@@ -10,6 +10,7 @@ local function decide(key, packed)
     if reopens and live or not reopens and r.state ~= 'r' then
         return 0
     end
+    leave_index(key)
     if reopens or r.attempt == 1 then
         redis.call('DEL', key)
     else

@@ -5,7 +5,8 @@ local function decide(key, tokens, window, tail)
     if not r or r.token ~= token or r.state == 'd' or (r.state == 'r' and r.lease_left > 0) then
         return 0
     end
-    local rest = string.sub(r.raw, 11, 39 + string.byte(r.raw, 39))
+    local rest = string.sub(r.raw, 11, 40 + struct.unpack('>I2', r.raw, 39))
+    leave_index(key)
     redis.call('SET', key, 'd' .. r.hold .. resolver .. rest .. tail, 'PX', window)
     return 1
 end
