@@ -24,8 +24,10 @@ def new_token() -> bytes:
     return os.urandom(8)
 
 
-def terms(*, lease: int = HOUR, window: int = HOUR, hold: bool = False, limit: int = 0) -> Terms:
-    return Terms("conformance", lease, window, hold, limit)
+def terms(
+    *, lease: int = HOUR, window: int = HOUR, hold: bool = False, limit: int = 0, name: str = ""
+) -> Terms:
+    return Terms("conformance", lease, window, hold, limit, name)
 
 
 def after(milliseconds: int) -> None:
@@ -81,8 +83,10 @@ def finish(
     return ours
 
 
-def fail(store: Store, key: bytes, token: bytes, *, window: int = HOUR, dead: bool = False) -> bool:
-    [ours] = store.fail([Fail(key, token, window, "ValueError", dead)])
+def fail(
+    store: Store, key: bytes, token: bytes, *, window: int = HOUR, dead: bool = False, hold: bool = False
+) -> bool:
+    [ours] = store.fail([Fail(key, token, window, "ValueError", dead, hold)])
     return ours
 
 

@@ -23,8 +23,10 @@ def new_token() -> bytes:
     return os.urandom(8)
 
 
-def terms(*, lease: int = HOUR, window: int = HOUR, hold: bool = False, limit: int = 0) -> Terms:
-    return Terms("conformance", lease, window, hold, limit)
+def terms(
+    *, lease: int = HOUR, window: int = HOUR, hold: bool = False, limit: int = 0, name: str = ""
+) -> Terms:
+    return Terms("conformance", lease, window, hold, limit, name)
 
 
 async def after(milliseconds: int) -> None:
@@ -83,9 +85,9 @@ async def finish(
 
 
 async def fail(
-    store: AsyncStore, key: bytes, token: bytes, *, window: int = HOUR, dead: bool = False
+    store: AsyncStore, key: bytes, token: bytes, *, window: int = HOUR, dead: bool = False, hold: bool = False
 ) -> bool:
-    [ours] = await store.fail([Fail(key, token, window, "ValueError", dead)])
+    [ours] = await store.fail([Fail(key, token, window, "ValueError", dead, hold)])
     return ours
 
 

@@ -3,10 +3,11 @@
 
 from dupeproof.testing.batches import BatchCases, LifeCases, MarkCases, WaitCases
 from dupeproof.testing.claims import ClaimCases
+from dupeproof.testing.holds import HoldCases, ListCases
 from dupeproof.testing.sequences import SequenceCases
 
 
-class StoreConformance(ClaimCases, BatchCases, MarkCases, LifeCases):
+class StoreConformance(ClaimCases, HoldCases, ListCases, BatchCases, MarkCases, LifeCases):
     """Derive, override `make_store`, and run pytest."""
 
 

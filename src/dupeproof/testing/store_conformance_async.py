@@ -2,10 +2,13 @@
 
 from dupeproof.testing.batches_async import AsyncBatchCases, AsyncLifeCases, AsyncMarkCases, AsyncWaitCases
 from dupeproof.testing.claims_async import AsyncClaimCases
+from dupeproof.testing.holds_async import AsyncHoldCases, AsyncListCases
 from dupeproof.testing.sequences_async import AsyncSequenceCases
 
 
-class AsyncStoreConformance(AsyncClaimCases, AsyncBatchCases, AsyncMarkCases, AsyncLifeCases):
+class AsyncStoreConformance(
+    AsyncClaimCases, AsyncHoldCases, AsyncListCases, AsyncBatchCases, AsyncMarkCases, AsyncLifeCases
+):
     """Derive, override `make_store`, and run pytest."""
 
 
