@@ -13,16 +13,15 @@ from psycopg.pq.abc import PGresult
 
 from dupeproof.sql.postgres import Host
 from dupeproof.stores.postgres import cancel, queries
-from dupeproof.stores.postgres.binary import integer
 from dupeproof.stores.postgres.faults import Timeout, error_of
 from dupeproof.stores.postgres.queries import PreparedQuery
 from dupeproof.stores.postgres.readiness_async import Watch
+from dupeproof.stores.postgres.rows import integer
 
 R = TypeVar("R")
 Rows = list[tuple[Any, ...]]
 attempt: ContextVar["Attempt"] = ContextVar("attempt")
 _BINARY = 1
-_IDLE = TransactionStatus.IDLE
 _ACTIVE = TransactionStatus.ACTIVE
 _MICROSECONDS = 1_000_000
 _YEAR_2000 = datetime(2000, 1, 1, tzinfo=UTC)
@@ -85,11 +84,6 @@ class AsyncDeadlineConnection(AsyncConnection[tuple[Any, ...]]):
     def usable(self) -> bool:
         """An idle connection has nothing to say. If it does, the server has closed it."""
         return not self._socket_watch.readable()
-
-    @property
-    def at_rest(self) -> bool:
-        """Nothing was left half said."""
-        return self.pgconn.transaction_status == _IDLE
 
     @property
     def is_silent(self) -> bool:
