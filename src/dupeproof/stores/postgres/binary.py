@@ -71,6 +71,17 @@ def uuids_of(data: bytes | None) -> list[bytes]:
     return [data[start : start + 16] for start in range(_HEAD.size + _SIZE.size, len(data), step)]
 
 
+def elements_of(data: bytes) -> list[bytes]:
+    """The elements of an array as `array` makes it."""
+    elements, at = [], _HEAD.size
+    while at < len(data):
+        (size,) = _SIZE.unpack_from(data, at)
+        start = at + _SIZE.size
+        at = start + size
+        elements.append(data[start:at])
+    return elements
+
+
 def fields_of(data: bytes) -> list[bytes]:
     """The fields of a row the server sent as one value; nothing for NULL."""
     fields, at = [], _SIZE.size

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
-
-from psycopg.pq.abc import PGresult
+from uuid import UUID
 
 from dupeproof.core import outcomes
 from dupeproof.core.outcomes import Outcome
@@ -33,6 +32,7 @@ from dupeproof.stores.postgres.binary import (
     text_array,
     uuid_array,
 )
+from dupeproof.stores.postgres.queries import Answer
 
 T = TypeVar("T")
 K = TypeVar("K", bound="Keyed")
@@ -136,12 +136,12 @@ def mark_columns(marks: Sequence[Mark]) -> Values:
     ]
 
 
-def outcome_of(result: PGresult) -> Outcome:
+def outcome_of(result: Answer) -> Outcome:
     verdict, *details = fields_of(result.get_value(0, 0) or b"")
     return _outcome(verdict, *details) if verdict else _FIRST
 
 
-def outcomes_of(result: PGresult, order: Sequence[int]) -> list[Outcome]:
+def outcomes_of(result: Answer, order: Sequence[int]) -> list[Outcome]:
     """The server tells of those that were not won at the first attempt."""
     answers: list[Outcome] = [_FIRST] * len(order)
     for row in range(result.ntuples):
@@ -150,11 +150,11 @@ def outcomes_of(result: PGresult, order: Sequence[int]) -> list[Outcome]:
     return answers
 
 
-def answer_of(result: PGresult) -> bool:
+def answer_of(result: Answer) -> bool:
     return result.get_value(0, 0) == _TRUE
 
 
-def answers_of(result: PGresult, order: Sequence[int]) -> list[bool]:
+def answers_of(result: Answer, order: Sequence[int]) -> list[bool]:
     """The server tells of those that are no longer theirs."""
     answers = [True] * len(order)
     for row in range(result.ntuples):
@@ -163,13 +163,20 @@ def answers_of(result: PGresult, order: Sequence[int]) -> list[bool]:
 
 
 def found(rows: Rows, keys: Sequence[bytes]) -> list[Found | None]:
-    by_key = {row[0].bytes: _found(*row[1:]) for row in rows}
+    by_key = {digest(row[0]): _found(*row[1:]) for row in rows}
     return [by_key.get(key) for key in keys]
 
 
 def found_marks(rows: Rows, keys: Sequence[bytes]) -> list[FoundMark | None]:
-    by_key = {key.bytes: FoundMark(bytes(meta), *rest) for key, meta, *rest in rows}
+    by_key = {digest(key): FoundMark(bytes(meta), *rest) for key, meta, *rest in rows}
     return [by_key.get(key) for key in keys]
+
+
+def digest(key: UUID | str | None) -> bytes:
+    """Some drivers give a uuid as text. There may be a row that only looks at the clock."""
+    if key is None:
+        return b""
+    return (UUID(key) if isinstance(key, str) else key).bytes
 
 
 def _shared(array: Callable[[Sequence[T]], bytes], values: list[T]) -> bytes:
