@@ -167,3 +167,27 @@ def test_a_long_call_is_renewed():
     assert store.verbs.count("renew") >= 2
     assert store.verbs[0] == "claim"
     assert store.verbs[-1] == "finish"
+
+
+def test_a_short_lease_is_renewed_in_time_after_many_calls_with_a_long_one():
+    store = Recorded()
+    once = Once(store)
+    for number in range(100):
+        once.run(number, lambda: 1)
+
+    @once(key="n", lease="150ms")
+    def slow(n: int) -> int:
+        time.sleep(0.4)
+        return n
+
+    assert slow(1) == 1
+    assert store.verbs.count("renew") >= 2
+
+
+def test_an_idle_guard_renews_again_when_a_call_comes():
+    store = Recorded()
+    once = Once(store, lease="150ms")
+    once.run("k1", lambda: 1)
+    time.sleep(0.3)
+    once.run("k2", time.sleep, 0.4)
+    assert store.verbs.count("renew") >= 2

@@ -8,6 +8,7 @@ from dupeproof.core.events import logger
 from dupeproof.core.protocols import Store
 from dupeproof.errors import ConfigError, KeyInvalid
 from dupeproof.guards import Once
+from dupeproof.guards.claims import Claim
 from dupeproof.guards.runtime import IS_ASYNC, awaited
 from dupeproof.http.answers import Answer, AnswerCodec
 from dupeproof.http.exchange import Exchange
@@ -34,11 +35,11 @@ class RequestPolicy:
         self._once = _guard(store, of_guard, hold=self.rules.of_error is Fate.HOLD)
         codec = AnswerCodec(self._once.codec)
         codec.prepare(Answer)
-        self._runner = self._once.runner(name="http", codec=codec)
+        self._claims = self._once.claims(name="http", codec=codec)
         self._owned = not isinstance(store, Once)
         self._warned = False
-        self._mark = f"dupeproof.http/{self._runner.policy.terms.namespace}"
-        if self.rules.of_error is Fate.HOLD and not self._runner.policy.terms.hold:
+        self._mark = f"dupeproof.http/{self._claims.policy.terms.namespace}"
+        if self.rules.of_error is Fate.HOLD and not self._claims.policy.terms.hold:
             raise ConfigError("on_error='hold' needs a guard made with on_abandoned='hold'")
 
     def wants(self, method: str, request: Any) -> bool:
@@ -123,7 +124,7 @@ class RequestPolicy:
             return request_digest(head, (whole,))
 
     def exchange(self, key: str, compared: bytes) -> Exchange:
-        return Exchange(self.rules, key, self._runner.claim(key, Answer, compared))
+        return Exchange(self.rules, key, Claim(self._claims, key, Answer, compared))
 
     def authorized(self, request: Any, answer: Answer) -> Answer:
         """An answer that comes from us and not from the app: as it is, or a refusal where the caller may not see it."""

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b, sha256
 from typing import Any, NamedTuple
 
-from dupeproof.errors import ConfigError, KeyMissing
+from dupeproof.errors import ConfigError, KeyInvalid, KeyMissing
+from dupeproof.keys.arguments import bound_arguments, plain_names
 from dupeproof.keys.canonical import MAX_DEPTH, canonical
 from dupeproof.keys.models import Partial, class_name
 from dupeproof.keys.names import DIGEST_SIZE
@@ -73,6 +74,10 @@ def fingerprint(
     return sha256(b"[%b]" % b",".join(sorted(chosen.values()))).hexdigest()
 
 
+FingerprintSpec = bool | str | Sequence[str] | Callable[..., object]
+CallReader = Callable[[tuple[Any, ...], dict[str, Any]], bytes]
+
+
 class _Part(NamedTuple):
     """A part of a request: the path as patterns see it, the keys as they are (1 and "1" differ), and what is there."""
 
@@ -107,9 +112,38 @@ def fields_digest(names: Sequence[str]) -> Callable[[Sequence[Any]], bytes]:
                 parts.append(f"{label}{quote(value)}")
             else:
                 return digest(dict(zip(names, values, strict=True)))
-        return _digest(f"{{{','.join(parts)}}}".encode())
+        hasher = _blank.copy()
+        hasher.update(f"{{{','.join(parts)}}}".encode())
+        return hasher.digest()
 
     return digest_of
+
+
+def call_fingerprint(fn: Callable[..., object], compare: FingerprintSpec) -> CallReader:
+    """What of a call must be the same for two calls to be duplicates, as a digest."""
+    if compare is False:
+        return lambda _args, _kwargs: b""
+    bind = bound_arguments(fn)
+    if compare is True:
+        names = plain_names(fn) or ()
+        digest_of = fields_digest(names)
+        count = len(names)
+
+        def of_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+            try:
+                if count == len(args) and count and not kwargs:
+                    return digest_of(args)
+                return digest(bind(args, kwargs))
+            except KeyInvalid as exc:
+                raise KeyInvalid(
+                    f"{exc}; choose the arguments to compare with fingerprint=['…'], or none with fingerprint=False"
+                ) from exc
+
+        return of_all
+    if callable(compare):
+        return lambda args, kwargs: digest(compare(*args, **kwargs))
+    paths = [compare] if isinstance(compare, str) else list(compare)
+    return lambda args, kwargs: digest(fingerprint(bind(args, kwargs), include=paths, exclude=()))
 
 
 _blank = blake2b(digest_size=DIGEST_SIZE)

@@ -4,6 +4,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
@@ -27,7 +28,8 @@ class PerProcess(Generic[T]):
         forks.reset_in_children(self)
 
     def get(self) -> T:
-        forks.look()
+        if not forks.page[0]:
+            forks.look()
         made = self._made
         if made is None:
             with self._lock:
@@ -62,11 +64,17 @@ def gather(works: Iterable[Callable[[], T]]) -> list[T]:
     return results
 
 
+def within(seconds: float, work: Callable[[], T]) -> T:  # noqa: ARG001
+    """For a thread there are only the limits of what it calls."""
+    return work()
+
+
 class Turnstile:
     """Lets a bounded number in at a time. A queue of places, because the standard semaphore is written in Python."""
 
     def __init__(self, places: int) -> None:
         self._places: SimpleQueue[None] = SimpleQueue()
+        self.leave = partial(self._places.put, None)
         for _ in range(places):
             self.leave()
 
@@ -76,6 +84,3 @@ class Turnstile:
         except Empty:
             return False
         return True
-
-    def leave(self) -> None:
-        self._places.put(None)

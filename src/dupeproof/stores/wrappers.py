@@ -21,7 +21,6 @@ from dupeproof.core.records import (
     Stats,
 )
 from dupeproof.stores.coalescer import Coalescer
-from dupeproof.stores.runtime import PerProcess
 
 
 class MarkingStore(Store, SeenSet, Protocol):
@@ -112,32 +111,27 @@ class ObservedStore(Wrapper):
             publish(self._listeners, event)
 
 
-class _Coalescers:
-    def __init__(self, store: MarkingStore) -> None:
-        # A claim that is cancelled is handed back by its caller: not before it was granted.
-        self.claim = Coalescer[ClaimRequest, Outcome](store.claim, to_the_end=True)
-        self.finish = Coalescer[Finish, bool](store.finish)
-        self.fail = Coalescer[Fail, bool](store.fail)
-        self.renew = Coalescer[Renew, bool](store.renew)
-        self.mark = Coalescer[Mark, bool](store.mark)
-
-
 class CoalescingStore(Wrapper):
     def __init__(self, store: MarkingStore) -> None:
         super().__init__(store)
-        self._coalescers = PerProcess(lambda: _Coalescers(store), lambda _: None)
+        # A claim that is cancelled is handed back by its caller: not before it was granted.
+        self._claim = Coalescer[ClaimRequest, Outcome](store.claim, to_the_end=True)
+        self._finish = Coalescer[Finish, bool](store.finish)
+        self._fail = Coalescer[Fail, bool](store.fail)
+        self._renew = Coalescer[Renew, bool](store.renew)
+        self._mark = Coalescer[Mark, bool](store.mark)
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        return self._coalescers.get().claim(requests)
+        return self._claim(requests)
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return self._coalescers.get().finish(changes)
+        return self._finish(changes)
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return self._coalescers.get().fail(changes)
+        return self._fail(changes)
 
     def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return self._coalescers.get().renew(changes)
+        return self._renew(changes)
 
     def mark(self, marks: Sequence[Mark]) -> list[bool]:
-        return self._coalescers.get().mark(marks)
+        return self._mark(marks)

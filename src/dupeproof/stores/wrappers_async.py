@@ -20,7 +20,6 @@ from dupeproof.core.records import (
     Stats,
 )
 from dupeproof.stores.coalescer_async import AsyncCoalescer
-from dupeproof.stores.runtime_async import PerLoop
 
 
 class AsyncMarkingStore(AsyncStore, AsyncSeenSet, Protocol):
@@ -111,32 +110,27 @@ class AsyncObservedStore(AsyncWrapper):
             publish(self._listeners, event)
 
 
-class _Coalescers:
-    def __init__(self, store: AsyncMarkingStore) -> None:
-        # A claim that is cancelled is handed back by its caller: not before it was granted.
-        self.claim = AsyncCoalescer[ClaimRequest, Outcome](store.claim, to_the_end=True)
-        self.finish = AsyncCoalescer[Finish, bool](store.finish)
-        self.fail = AsyncCoalescer[Fail, bool](store.fail)
-        self.renew = AsyncCoalescer[Renew, bool](store.renew)
-        self.mark = AsyncCoalescer[Mark, bool](store.mark)
-
-
 class AsyncCoalescingStore(AsyncWrapper):
     def __init__(self, store: AsyncMarkingStore) -> None:
         super().__init__(store)
-        self._coalescers = PerLoop(lambda: _Coalescers(store), lambda _: None)
+        # A claim that is cancelled is handed back by its caller: not before it was granted.
+        self._claim = AsyncCoalescer[ClaimRequest, Outcome](store.claim, to_the_end=True)
+        self._finish = AsyncCoalescer[Finish, bool](store.finish)
+        self._fail = AsyncCoalescer[Fail, bool](store.fail)
+        self._renew = AsyncCoalescer[Renew, bool](store.renew)
+        self._mark = AsyncCoalescer[Mark, bool](store.mark)
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        return await self._coalescers.get().claim(requests)
+        return await self._claim(requests)
 
     async def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return await self._coalescers.get().finish(changes)
+        return await self._finish(changes)
 
     async def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return await self._coalescers.get().fail(changes)
+        return await self._fail(changes)
 
     async def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return await self._coalescers.get().renew(changes)
+        return await self._renew(changes)
 
     async def mark(self, marks: Sequence[Mark]) -> list[bool]:
-        return await self._coalescers.get().mark(marks)
+        return await self._mark(marks)

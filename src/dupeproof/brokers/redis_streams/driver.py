@@ -16,6 +16,7 @@ from dupeproof.stores.tls import (
     answers_plainly,
     has_no_tls,
     needs_tls,
+    shown_to,
     speaks_tls,
     take_tls,
     tls_fault,
@@ -117,13 +118,23 @@ def translated(url: str, stream: str = "", *, opening: bool = False) -> Iterator
 
 
 def _other_kind(exc: BaseException, url: str) -> ConfigError | None:
-    """A server that does not understand the first words may speak TLS where we do not, or the other way round."""
-    parts = urlsplit(url)
-    if "+" in parts.scheme:
-        return None  # which of the servers it was is not known
-    place = parts.hostname or "localhost", parts.port or 6379
-    if parts.scheme == "redis" and not isinstance(exc, theirs.TimeoutError) and speaks_tls(*place):
-        return needs_tls(url, "rediss")
-    if parts.scheme == "rediss" and answers_plainly(*place, b"PING\r\n"):
-        return has_no_tls(url, "redis")
+    """A server that does not understand the first words may speak TLS where we do not, or the other way round.
+
+    Of several, the driver does not say which it was, nor of Sentinels why: then all that the URL names are looked at.
+    """
+    scheme, several, _ = url.partition("://")[0].partition("+")
+    if several:
+        found = target(parse_url(url))
+        places, context = found.hosts, found.link.tls
+    else:
+        parts = urlsplit(url)
+        places, context = [(parts.hostname or "localhost", parts.port or 6379)], None
+    for place in places:
+        if scheme == "redis" and not isinstance(exc, theirs.TimeoutError) and speaks_tls(*place):
+            return needs_tls(url, "rediss")
+        if scheme == "rediss" and answers_plainly(*place, b"PING\r\n"):
+            return has_no_tls(url, "redis")
+        fault = None if context is None else shown_to(*place, context)
+        if fault is not None:
+            return tls_fault(fault, url, "redis")
     return None

@@ -60,7 +60,9 @@ class MemoryStore(forks.Locked):
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         now = self._clock()
         outcomes = []
-        with self._lock:
+        if not forks.page[0]:
+            forks.look()
+        with self._mutex:
             for request in requests:
                 outcome, changed = transitions.claim(self._records.get(request.key), request, now)
                 outcomes.append(outcome)
@@ -217,7 +219,9 @@ class MemoryStore(forks.Locked):
     ) -> list[bool]:
         now = self._clock()
         answers = []
-        with self._lock:
+        if not forks.page[0]:
+            forks.look()
+        with self._mutex:
             for change in changes:
                 record = decide(self._records.get(change.key), change, now)
                 answers.append(record is not None)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 from zlib import crc32
 
-from dupeproof.stores.postgres.binary import (
+from dupeproof.stores.postgres.rows import (
     ARRAY_OF,
     BIGINT,
     BOOLEAN,

@@ -18,14 +18,14 @@ from dupeproof import defaults
 from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError
 from dupeproof.stores.clients import kind_of
-from dupeproof.stores.redis.callers_replies import connections_of, converse, within
+from dupeproof.stores.redis.callers_replies import connections_of, converse
 from dupeproof.stores.redis.faults import NotSent
 from dupeproof.stores.redis.layout import TAGS
 from dupeproof.stores.redis.links import TIME, LinkOptions, ServerClock
 from dupeproof.stores.redis.resp import Command, replies_to
 from dupeproof.stores.redis.store import RedisStore
 from dupeproof.stores.redis.targets import Address, Kind, Target
-from dupeproof.stores.runtime import Lock
+from dupeproof.stores.runtime import Lock, within
 
 _DEMOTED = "previous master is now a slave"
 """What redis-py makes of a primary that says it is none: a lost connection. But nothing was done."""

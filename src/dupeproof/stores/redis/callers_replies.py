@@ -2,7 +2,6 @@
 """What is said on a connection of redis-py, for threads: packed commands there, plain replies back."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 from redis import exceptions as theirs
@@ -38,11 +37,6 @@ def _is_readable(connection: Any, seconds: float) -> bool:
     except BaseException:
         connection.disconnect()
         raise
-
-
-def within(seconds: float, work: Callable[[], Any]) -> Any:  # noqa: ARG001 - here the client's own limits count
-    """For work that sends nothing of ours."""
-    return work()
 
 
 def connections_of(client: Any, node: Any) -> Any:

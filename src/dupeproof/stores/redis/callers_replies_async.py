@@ -3,7 +3,6 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from redis import exceptions as theirs
@@ -26,12 +25,6 @@ async def _reply(connection: Any) -> Any:
         return await connection.read_response(disable_decoding=True, disconnect_on_error=True)
     except theirs.ResponseError as exc:
         return error_of(str(exc)) if type(exc) is theirs.ResponseError else exc
-
-
-async def within(seconds: float, work: Callable[[], Awaitable[Any]]) -> Any:
-    """For work that sends nothing of ours."""
-    async with asyncio.timeout(max(0.0, seconds)):
-        return await work()
 
 
 class NodeConnections:
