@@ -28,7 +28,7 @@ from dupeproof.errors import (
 from dupeproof.lazy import lazily
 
 if TYPE_CHECKING:
-    from dupeproof.guards import AsyncCooldown, AsyncOnce, Cooldown, Once
+    from dupeproof.guards import AsyncCooldown, AsyncOnce, Cooldown, Done, Entry, NotDone, Once, Unknown
     from dupeproof.inbox import AsyncInbox, Inbox
     from dupeproof.outbox import AsyncOutbox, AsyncRelay, Outbox, Relay
     from dupeproof.tokens import AsyncOneTimeTokens, OneTimeTokens
@@ -47,12 +47,15 @@ __all__ = [
     "ConfigError",
     "Cooldown",
     "Dead",
+    "Done",
     "DupeproofError",
+    "Entry",
     "Held",
     "Inbox",
     "KeyInvalid",
     "KeyMissing",
     "KeyReused",
+    "NotDone",
     "NotReplayable",
     "Once",
     "OneTimeTokens",
@@ -66,6 +69,7 @@ __all__ = [
     "TokenExpired",
     "TokenForged",
     "TokenUsed",
+    "Unknown",
     "__version__",
 ]
 
@@ -79,11 +83,15 @@ __getattr__ = lazily(
         "AsyncOutbox": "outbox",
         "AsyncRelay": "outbox",
         "Cooldown": "guards",
+        "Done": "guards",
+        "Entry": "guards",
+        "NotDone": "guards",
         "Inbox": "inbox",
         "Once": "guards",
         "OneTimeTokens": "tokens",
         "Outbox": "outbox",
         "Relay": "outbox",
+        "Unknown": "guards",
     },
 )
 

@@ -41,12 +41,12 @@ def test_only_a_claim_leads_to_running_from_elsewhere():
     for state, events in TABLE.items():
         for event, after in events.items():
             if after is State.RUNNING and state is not State.RUNNING:
-                assert event in (Event.CLAIM, Event.RENEW)
+                assert event in (Event.CLAIM, Event.RENEW, Event.TAKE)
 
 
 def test_nothing_leaves_held_but_its_owner_or_a_person():
     assert set(TABLE[State.HELD]) == {
-        Event.FINISH, Event.FAIL, Event.FAIL_LAST, Event.HOLD, Event.RELEASE, Event.RENEW, Event.RESOLVE,
+        Event.FINISH, Event.FAIL, Event.FAIL_LAST, Event.HOLD, Event.RELEASE, Event.RENEW, Event.TAKE, Event.RESOLVE,
         Event.REOPEN, Event.FORGET,
     }  # fmt: skip
 

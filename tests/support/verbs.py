@@ -14,7 +14,7 @@ PAUSE = 0.004
 LETTERS = "ab"
 
 WEIGHTS = {
-    "claim": 9, "finish": 3, "resolve": 2, "fail": 4, "release": 2, "renew": 2, "mark": 3, "unmark": 2,
+    "claim": 9, "finish": 3, "resolve": 2, "fail": 4, "release": 2, "renew": 2, "take": 3, "mark": 3, "unmark": 2,
     "get": 2, "marks": 1, "forget": 1,
 }  # fmt: skip
 BATCHED = ("claim", "finish", "mark")
@@ -49,6 +49,8 @@ def details(verb, lasting):
             return token, lasting()
         case "renew":
             return token, lasting(), lasting()
+        case "take":
+            return token, random.choice(LETTERS), lasting(), lasting()
         case "mark":
             return lasting(), random.choice(["", *LETTERS]), random.choice([b"", b"{}"])
         case "unmark":
@@ -73,7 +75,7 @@ def apply(store, names, batch):
     """Carry out one batch of one verb on a store: its answers."""
     verb = batch[0][0]
     items = [build(names, *each) for each in batch]
-    answers = getattr(store, "finish" if verb == "resolve" else verb)(items)
+    answers = getattr(store, {"resolve": "finish", "take": "renew"}.get(verb, verb))(items)
     if any(SHORT in each for each in batch):
         time.sleep(PAUSE)
     return [comparable(answer) for answer in answers]
@@ -97,6 +99,8 @@ def build(names, verb, key, *rest):
             return Release(key, names.token(token), window)
         case "renew", (token, lease, window):
             return Renew(key, names.token(token), lease, window)
+        case "take", (token, taker, lease, window):
+            return Renew(key, names.token(token), lease, window, names.token(taker.upper()))
         case "mark", (window, token, meta):
             return Mark(key, window, names.token(token), meta)
         case "unmark", (token,):

@@ -12,12 +12,14 @@ from dupeproof.cli import settings
 from dupeproof.cli.commands.console import console
 from dupeproof.cli.commands.doctor import doctor
 from dupeproof.cli.commands.forget import forget
+from dupeproof.cli.commands.list import list_keys
 from dupeproof.cli.commands.outbox import outbox
 from dupeproof.cli.commands.plan import plan
 from dupeproof.cli.commands.purge import purge
 from dupeproof.cli.commands.relay import relay
 from dupeproof.cli.commands.resolve import resolve
 from dupeproof.cli.commands.schema import schema
+from dupeproof.cli.commands.settle import settle
 from dupeproof.cli.commands.show import show
 from dupeproof.cli.commands.stats import stats
 from dupeproof.cli.commands.version import version
@@ -92,6 +94,15 @@ app.command(
     epilog="Example: **dupeproof resolve sqlite:///dedup.db charge:o-1 --namespace billing "
     """--result '{"receipt": 17}'**""",
 )(resolve)
+app.command(
+    "list",
+    rich_help_panel=A_KEY,
+    epilog="Example: **dupeproof list postgresql://app@localhost/shop --state held**",
+)(list_keys)
+app.command(
+    rich_help_panel=A_KEY,
+    epilog="Example: **dupeproof settle postgresql://app@localhost/shop shop.payments:lookup --every 5m**",
+)(settle)
 app.command(
     rich_help_panel=THE_STORE,
     epilog="Example: **dupeproof purge postgresql://app@localhost/shop --every 15m**",

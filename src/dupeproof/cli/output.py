@@ -2,11 +2,15 @@
 
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from dupeproof.errors import ConfigError
@@ -55,6 +59,24 @@ def say_pairs(pairs: dict[str, object]) -> None:
     for name, value in pairs.items():
         table.add_row(name, _plain(value))
     out.print(table, markup=False, highlight=False)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    shown = Table(box=None, pad_edge=False, header_style="dim")
+    for column in columns:
+        shown.add_column(column, overflow="fold")
+    for row in rows:
+        shown.add_row(*map(escape, row))
+    out.print(shown, highlight=False)
+
+
+@contextmanager
+def progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """How far a walk of unknown length is, on a terminal."""
+    columns = (TextColumn("{task.completed:,.0f}"), TextColumn(what), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
+        walk = bar.add_task(what, total=None)
+        yield lambda count: bar.update(walk, completed=count)
 
 
 def size(count: int) -> str:

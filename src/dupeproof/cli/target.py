@@ -1,18 +1,23 @@
 """Which store, namespace and key a command is about; a mistyped one is an error, not a new empty store."""
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dupeproof import Entry, Once
 from dupeproof.cli import settings
+from dupeproof.cli.output import NotFound
 from dupeproof.core.protocols import Store
 from dupeproof.errors import ConfigError
 from dupeproof.stores import open_store
 from dupeproof.stores.factory import durable_url
 from dupeproof.stores.urls import parse_url
 
+_DIGITS = re.compile("[0-9a-fA-F]{8,32}")
+SHOWN_DIGITS = 12
 _NONE_GIVEN = f"{settings.URL_VARIABLE} or {settings.FILE} where left out"
 
 Url = Annotated[
@@ -29,7 +34,8 @@ KeyAfterUrl = Annotated[
     str | None,
     typer.Argument(
         metavar="KEY",
-        help="The whole key, as `key_for` of a decorated function gives it.",
+        help="The whole key, as `key_for` of a decorated function gives it; or eight or more digits of its digest, as "
+        "logs, errors and `list` show them.",
         show_default=False,
     ),
 ]
@@ -80,6 +86,19 @@ def url_and_key(first: str | None, second: str | None) -> tuple[str, str]:
         raise ConfigError("which key? Give it after the URL")
     url, key = (None, first) if second is None else (first, second)
     return existing(chosen(url)), key
+
+
+def known_entry(once: Once, key: str) -> Entry:
+    """What is known of a key, or of the one whose digest begins with these digits."""
+    entry = once.get(key)
+    if entry is not None:
+        return entry
+    found = once.find(key) if _DIGITS.fullmatch(key) else []
+    if len(found) > 1:
+        raise ConfigError(f"these digits begin {len(found)} digests; give more of them")
+    if not found:
+        raise NotFound(UNKNOWN.format(once.namespace))
+    return found[0]
 
 
 def existing(url: str) -> str:

@@ -135,6 +135,10 @@ class Listable(Protocol):
         """
         ...
 
+    def find(self, digits: str, limit: int) -> list[bytes]:
+        """The digests that begin with these hexadecimal digits, at most `limit`."""
+        ...
+
     def records(self) -> Iterator[list[Listed]]:
         """All records that are not free, page by page, in any order: a walk over the whole store."""
         ...

@@ -134,6 +134,10 @@ class AsyncListable(Protocol):
         """
         ...
 
+    async def find(self, digits: str, limit: int) -> list[bytes]:
+        """The digests that begin with these hexadecimal digits, at most `limit`."""
+        ...
+
     def records(self) -> AsyncIterator[list[Listed]]:
         """All records that are not free, page by page, in any order: a walk over the whole store."""
         ...

@@ -73,6 +73,9 @@ class Renew(Struct, frozen=True, gc=False):
     token: bytes
     lease: int
     window: int
+    taker: bytes = b""
+    """When set a held or abandoned key is taken: whoever shows the token it has gets a lease under this one, and asks
+    whether the work has happened. If nobody comes back, it is as it was."""
 
 
 class Mark(Struct, frozen=True, gc=False):

@@ -46,6 +46,7 @@ class Event(StrEnum):
     HOLD = "hold"
     RELEASE = "release"
     RENEW = "renew"
+    TAKE = "take, to ask whether it happened"
     RESOLVE = "resolve"
     REOPEN = "reopen"
     FORGET = "forget"
@@ -75,6 +76,7 @@ TABLE: dict[State, dict[Event, State]] = {
     },
     State.ABANDONED: {
         **_OWNER_VERBS,
+        Event.TAKE: State.RUNNING,
         Event.CLAIM: State.RUNNING,
         Event.CLAIM_EXHAUSTED: State.DEAD,
         Event.RESOLVE: State.DONE,
@@ -83,6 +85,7 @@ TABLE: dict[State, dict[Event, State]] = {
     },
     State.HELD: {
         **_OWNER_VERBS,
+        Event.TAKE: State.RUNNING,
         Event.RESOLVE: State.DONE,
         Event.REOPEN: State.FREE,
     },

@@ -139,9 +139,18 @@ def release(found: Record | None, change: Release, now: int) -> Record | None:
 
 
 def renew(found: Record | None, change: Renew, now: int) -> Record | None:
-    if found is None or not _may(found, found.situation(now), change.token, Event.RENEW):
+    if found is None:
         return None
-    return _leased(found, now + change.lease, change.window)
+    situation = found.situation(now)
+    if not change.taker:
+        allowed = _may(found, situation, change.token, Event.RENEW)
+    else:
+        again = situation is State.RUNNING and found.token == change.taker  # after a lost reply
+        allowed = again or _may(found, situation, change.token, Event.TAKE)
+    if not allowed:
+        return None
+    taken = replace(found, token=change.taker) if change.taker else found
+    return _leased(taken, now + change.lease, change.window)
 
 
 def _leased(found: Record, lease_until: int, window: int) -> Record:

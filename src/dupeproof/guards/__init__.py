@@ -7,10 +7,23 @@ from dupeproof.lazy import lazily
 if TYPE_CHECKING:
     from dupeproof.guards.cooldown import Cooldown
     from dupeproof.guards.cooldown_async import AsyncCooldown
+    from dupeproof.guards.lookups import Done, NotDone, Settled, Unknown
     from dupeproof.guards.once import Once
     from dupeproof.guards.once_async import AsyncOnce
+    from dupeproof.guards.results import Entry, Result
 
-__all__ = ["AsyncCooldown", "AsyncOnce", "Cooldown", "Once"]
+__all__ = [
+    "AsyncCooldown",
+    "AsyncOnce",
+    "Cooldown",
+    "Done",
+    "Entry",
+    "NotDone",
+    "Once",
+    "Result",
+    "Settled",
+    "Unknown",
+]
 
 __getattr__ = lazily(
     __name__,
@@ -18,6 +31,12 @@ __getattr__ = lazily(
         "AsyncCooldown": "cooldown_async",
         "AsyncOnce": "once_async",
         "Cooldown": "cooldown",
+        "Done": "lookups",
+        "Entry": "results",
+        "NotDone": "lookups",
         "Once": "once",
+        "Result": "results",
+        "Settled": "lookups",
+        "Unknown": "lookups",
     },
 )

@@ -12,20 +12,30 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from msgspec.structs import replace
+
 from dupeproof.core import outcomes
 from dupeproof.core.codecs import Codec, Unstorable
 from dupeproof.core.crashes import Crashed, armed, reached
 from dupeproof.core.events import Emitters, Kind, logger
-from dupeproof.core.policy import Policy
-from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Renew, Terms
+from dupeproof.core.policy import Lookup, Policy
+from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Found, Renew, Terms
+from dupeproof.core.states import State
 from dupeproof.core.tokens import new_token
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
 from dupeproof.guards.engine import Engine, handing_back
 from dupeproof.guards.heartbeat import RenewalSchedule
-from dupeproof.guards.results import DeadCall, replay
+from dupeproof.guards.lookups import Done, Unknown, check_settlement
+from dupeproof.guards.results import DeadCall, Entry, make_entry, replay
 from dupeproof.guards.runtime import UNANSWERED, awaited
 
 R = TypeVar("R")
+_LONGEST_REASON = 200
+
+
+def error_name(error: BaseException) -> str:
+    """Its type, never its text, which may hold a secret."""
+    return type(error).__qualname__.encode("ascii", "replace").decode()[:_LONGEST_REASON]
 
 
 class Claim:
@@ -46,13 +56,18 @@ class Claim:
     _closing = False
     _schedule: RenewalSchedule | None = None
     _since = (0.0, 0)
+    call: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    """The arguments of the guarded call, for a lookup."""
 
     def __init__(self, claims: "Claims", key: str, returns: Any, fingerprint: bytes) -> None:
         self._of = claims
         self._key = key
         self._returns = returns
-        self._request = ClaimRequest(claims.digest(key), new_token(), claims.policy.terms, fingerprint)
-        self.beat = claims.policy.beat
+        policy = claims.policy
+        self._request = ClaimRequest(
+            claims.digest(key), new_token(), policy.terms, fingerprint, key if policy.keep_keys else ""
+        )
+        self.beat = policy.beat
 
     @property
     def done(self) -> bool:
@@ -113,6 +128,8 @@ class Claim:
 
     def run(self, fn: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """The value: of the work if the claim is won, of the one who did it before if not."""
+        if self._of.policy.settle is not None:
+            self.call = args, kwargs
         self.acquire()
         if not self.won:
             replayed: R = self.result
@@ -130,6 +147,8 @@ class Claim:
         """Finish, fail or abandon, by how the work ended."""
         if exc is None:
             self.finish(self._result)
+        elif isinstance(exc, self._of.policy.hold_on):
+            self._hold(error_name(exc))
         elif isinstance(exc, Exception):
             self.fail(exc)
         else:
@@ -151,14 +170,7 @@ class Claim:
                 return
             drops = engine.cache.drops
         try:
-            if self._of.policy.wait:
-                outcome = engine.ask_patiently(request, self._of.policy.wait)
-            else:
-                try:
-                    [outcome] = engine.store.claim([request])
-                except BaseException as exc:
-                    engine.unanswered([request], exc)
-                    raise
+            outcome = self._ask()
         except StoreUnavailable as exc:
             self.go_unguarded(exc)
             return
@@ -167,6 +179,17 @@ class Claim:
         self.accept(outcome)
         if armed and self.won:
             self._at("after-claim")
+
+    def _ask(self) -> outcomes.Outcome:
+        engine, wait = self._of.engine, self._of.policy.wait
+        if wait:
+            return engine.ask_patiently(self._request, wait)
+        try:
+            [outcome] = engine.store.claim([self._request])
+        except BaseException as exc:
+            engine.unanswered([self._request], exc)
+            raise
+        return outcome
 
     @property
     def request(self) -> ClaimRequest:
@@ -197,6 +220,9 @@ class Claim:
                 self.shut()
                 self._of.engine.unask([self._request])
                 raise
+            if outcome.took_over and self._of.policy.settle is not None:
+                [found] = self._of.engine.store.get([self._request.key])
+                self._settle(found, state="abandoned")
         elif type(outcome) is outcomes.Done:
             self._done = outcome
             self.attempt = outcome.attempt
@@ -210,6 +236,9 @@ class Claim:
             return
         if armed and self._open:
             self._at("after-effect")
+        self._finish(value)
+
+    def _finish(self, value: Any) -> Finish:
         change = self.closing(value)
         engine = self._of.engine
         began = time.monotonic()
@@ -222,12 +251,13 @@ class Claim:
         except StoreUnavailable:
             if self.not_recorded():
                 raise
-            return
+            return change
         finally:
             self.shut()
         self.closed(ours, change)
         if armed:
             reached("after-finish")
+        return change
 
     def closing(self, value: Any) -> Finish:
         """What to tell the store of the value; from here on the heartbeat's opinion does not count."""
@@ -293,13 +323,96 @@ class Claim:
         self._publish(Kind.RELEASED if ours else Kind.LOST)
         return ours
 
-    def end_lease(self) -> None:
-        """Keep the key for nobody, so that one that is to be held is so at once, and can be resolved."""
-        if not self._open:
+    def hold(self, reason: str = "") -> None:
+        """The work may have happened: keep the key from everybody until it is resolved, reopened or settled.
+
+        `reason` is kept with it, for people who look at it: at most 200 characters, and nothing secret.
+        """
+        if not isinstance(reason, str):
+            raise ConfigError(f"reason must be a text; got {type(reason).__name__}")
+        if not self.guarded:
+            return
+        self._check_open()
+        self._hold(reason[:_LONGEST_REASON])
+
+    def _hold(self, reason: str) -> None:
+        if not self.guarded:
             return
         self.shut()
-        change = Renew(self._request.key, self.token, 0, self._of.policy.terms.window)
-        self._of.engine.store.renew([change])
+        change = Fail(self._request.key, self.token, self._of.policy.terms.window, reason, hold=True)
+        try:
+            ours = self._of.engine.fail(change)
+        except StoreUnavailable:
+            # The caller needs the error of the work itself. Until the store hears of it, the lease keeps others out.
+            self._publish(Kind.STORE_DOWN)
+            return
+        self._publish(Kind.ON_HOLD if ours else Kind.LOST)
+
+    def settle_with(self, lookup: Lookup, entry: Entry) -> str:
+        """Ask about a key that this claim was not made for: done, not_done, unknown, failed, or gone if it is not held."""
+        self._request = replace(self._request, key=bytes.fromhex(entry.digest))
+        found = self._take()
+        if found is None:
+            return "gone"
+        try:
+            answer = check_settlement(awaited(lookup(entry)), lookup)
+        except Exception:
+            logger.exception("%s stays held: its lookup failed", self._title())
+            self._hold(entry.error or "")
+            return "failed"
+        except BaseException:
+            self._hold(entry.error or "")
+            raise
+        if isinstance(answer, Unknown):
+            self._hold(entry.error or "")
+            return "unknown"
+        self._publish(Kind.SETTLED)
+        if isinstance(answer, Done):
+            self._finish(answer.value)
+            return "done"
+        self.release()
+        return "not_done"
+
+    def _take(self) -> Found | None:
+        """Own a held key, to ask whether its work has happened. None when it is not held any more."""
+        store, terms = self._of.engine.store, self._of.policy.terms
+        [found] = store.get([self._request.key])
+        if found is None or found.record.situation(found.now) is not State.HELD:
+            return None
+        window = found.record.window or terms.window
+        [ours] = store.renew([Renew(self._request.key, found.record.token, terms.lease, window, self.token)])
+        if not ours:
+            return None
+        self.won = self._open = True
+        self._schedule = self._of.engine.heartbeat.watch(self)
+        return found
+
+    def _settle(self, found: Found | None, state: str) -> None:
+        """Ask the lookup. The key is ours meanwhile, so nobody asks or runs beside us; a crash leaves it as it was."""
+        lookup = self._of.policy.settle
+        assert lookup is not None
+        entry = make_entry(self._of.policy.terms.namespace, self._request.key, found, None)
+        args, kwargs = self.call
+        reason = entry.error or "" if entry is not None else ""
+        try:
+            shown = Entry(state=state, namespace="") if entry is None else replace(entry, state=state)
+            answer = check_settlement(awaited(lookup(shown, *args, **kwargs)), lookup)
+        except BaseException as exc:
+            self._hold(reason)
+            self.won = False
+            if isinstance(exc, ConfigError) or not isinstance(exc, Exception):
+                raise
+            raise Held(f"{self._title()} is held: its lookup failed with {error_name(exc)}") from exc
+        if isinstance(answer, Unknown):
+            self._hold(reason)
+            self.won = False
+            self._publish(Kind.HELD)
+            raise Held(f"{self._title()} is held: its lookup does not know whether the work has happened")
+        self._publish(Kind.SETTLED)
+        if isinstance(answer, Done):
+            stored = self._finish(answer.value)
+            self.won = False
+            self._done = outcomes.Done(stored.result, stored.codec, self.attempt)
 
     def give_up(self) -> ClaimRequest:
         """What is to be handed back, of a claim whose work has not begun."""
@@ -339,10 +452,17 @@ class Claim:
                 )
             case outcomes.Held(attempt):
                 self.attempt = attempt
+                if self._of.policy.settle is not None:
+                    found = self._take()
+                    if found is None:  # somebody was faster, and asks or has asked
+                        self.accept(self._ask())
+                    else:
+                        self._settle(found, state="held")
+                    return
                 self._publish(Kind.HELD)
                 raise Held(
-                    f"{self._title()} was left unfinished by an owner that vanished; find out whether its effect "
-                    "happened, then resolve the key with its result, or reopen it to let it run again"
+                    f"{self._title()} is held, because its work may have happened; find out whether it did, "
+                    "then resolve the key with its result, or reopen it to let it run again"
                 )
             case outcomes.Dead(attempt, newly):
                 self.attempt = attempt
@@ -354,8 +474,7 @@ class Claim:
     def _fail(self, error: Exception) -> None:
         limit = self._of.policy.terms.max_attempts
         dead = 0 < limit <= self.attempt
-        name = type(error).__qualname__.encode("ascii", "replace").decode()[:200]
-        change = Fail(self._request.key, self.token, self._of.policy.terms.window, name, dead)
+        change = Fail(self._request.key, self.token, self._of.policy.terms.window, error_name(error), dead)
         try:
             ours = self._of.engine.fail(change)
         except StoreUnavailable:
@@ -403,7 +522,8 @@ class Claim:
             emit(self._request.key, self.attempt)
 
     def _title(self) -> str:
-        return f"key {self._request.key.hex()[:12]}… of {self._of.policy.terms.namespace}"
+        named = f" ({self._request.terms.name})" if self._request.terms.name else ""
+        return f"key {self._request.key.hex()[:12]}… of {self._of.policy.terms.namespace}{named}"
 
 
 class Claims:

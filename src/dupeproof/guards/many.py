@@ -59,6 +59,8 @@ class _AsyncBatch:
         self.again: list[int] = []
 
     def run(self, fn: Callable[[T], R], items: Sequence[T]) -> None:
+        for claim, item in zip(self._claims, items, strict=True):
+            claim.call = (item,), {}
         self._acquire()
         waiting = deque(place for place, claim in enumerate(self._claims) if claim.won)
         recorded = time.monotonic()

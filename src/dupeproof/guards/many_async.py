@@ -58,6 +58,8 @@ class _AsyncBatch:
         self.again: list[int] = []
 
     async def run(self, fn: Callable[[T], Awaitable[R]], items: Sequence[T]) -> None:
+        for claim, item in zip(self._claims, items, strict=True):
+            claim.call = (item,), {}
         await self._acquire()
         waiting = deque(place for place, claim in enumerate(self._claims) if claim.won)
         recorded = time.monotonic()

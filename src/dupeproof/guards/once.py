@@ -3,23 +3,26 @@
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from dupeproof import defaults
 from dupeproof.core.codecs import Codec, JsonCodec, Unstorable
-from dupeproof.core.durations import Duration
+from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Emitters, Event, Kind, Listener, as_listeners, publish, store_observers
-from dupeproof.core.policy import OnAbandoned, OnBusy, OnStoreDown, make_policy
-from dupeproof.core.protocols import SeenSet, Store
-from dupeproof.core.records import Finish, FoundMark, Health, Mark, Release, Stats
+from dupeproof.core.policy import Errors, Lookup, OnAbandoned, OnBusy, OnError, OnStoreDown, make_policy
+from dupeproof.core.protocols import Listable, SeenSet, Store, ability
+from dupeproof.core.records import Finish, FoundMark, Health, Mark, Record, Release, Stats
 from dupeproof.core.states import State
 from dupeproof.errors import Busy, ConfigError, StoreUnavailable
 from dupeproof.guards.claims import Claim, Claims
 from dupeproof.guards.engine import Engine
 from dupeproof.guards.functions import Guarded, KnownReturns, check_kind
+from dupeproof.guards.listings import MOST_WAITING, Listing, check_digits
+from dupeproof.guards.lookups import Settled, check_lookup
 from dupeproof.guards.many import attempt_many
 from dupeproof.guards.options import (
     Call,
@@ -42,6 +45,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 _BATCH = 1_000
+_MOST_FOUND = 10
 
 
 class Once:
@@ -67,6 +71,10 @@ class Once:
         max_attempts: int | None = None,
         on_dead: Callable[[DeadCall], object] | None = None,
         on_store_down: OnStoreDown = "raise",
+        on_error: OnError | None = None,
+        hold_on: Errors | None = None,
+        settle: Lookup | None = None,
+        keep_keys: bool = False,
         events: Iterable[Listener] = (),
         codec: Codec | None = None,
         cache: int = 0,
@@ -81,7 +89,12 @@ class Once:
             on_abandoned=on_abandoned,
             max_attempts=max_attempts,
             on_store_down=on_store_down,
+            on_error=on_error,
+            hold_on=hold_on,
+            keep_keys=keep_keys,
+            settle=settle,
         )
+        check_lookup(settle, is_async=IS_ASYNC)
         self._codec: Codec = JsonCodec() if codec is None else codec
         self._returns = KnownReturns(self._codec, is_async=IS_ASYNC)
         self._digest = key_digest(namespace)
@@ -171,15 +184,31 @@ class Once:
         fingerprint: FingerprintSpec = True,
         window: Duration | None = None,
         lease: Duration | None = None,
+        on_error: OnError | None = None,
+        hold_on: Errors | None = None,
+        settle: Lookup | None = None,
+        keep_keys: bool | None = None,
         codec: Codec | None = None,
     ) -> Callable[[Callable[P, R]], Guarded[P, R]]:
-        """Decorate a function: the first call with a key runs it, later ones get its value."""
-        policy = self._policy.changed(window=window, lease=lease)
+        """Decorate a function: the first call with a key runs it, later ones get its value.
+
+        What is left out is as the guard has it.
+        """
         chosen = self._codec if codec is None else codec
 
         def decorate(fn: Callable[P, R]) -> Guarded[P, R]:
             check_kind(fn, is_async=IS_ASYNC)
             call = Call(fn, key, name, fingerprint, chosen)
+            policy = self._policy.changed(
+                name=call.name,
+                window=window,
+                lease=lease,
+                on_error=on_error,
+                hold_on=hold_on,
+                settle=settle,
+                keep_keys=keep_keys,
+            )
+            check_lookup(policy.settle, is_async=IS_ASYNC, fn=fn)
             fingerprint_of, key_of, returns = call.fingerprint, call.key, call.returns
             claims = Claims(self._engine, policy, self._digest, chosen, call.name)
 
@@ -272,64 +301,134 @@ class Once:
             ]
         return found
 
-    def get(self, key: Key) -> Entry | None:
+    def get(self, key: Key | Entry) -> Entry | None:
         """The key as it stands; None when nothing is known of it."""
-        digest = self._digest(check_key(key))
+        digest = self._digest_of(key)
         [found] = self._store.get([digest])
         [mark] = self._found_marks([digest])
-        return make_entry(self._policy.terms.namespace, found, mark)
+        return make_entry(self._policy.terms.namespace, digest, found, mark)
+
+    def find(self, digits: str) -> list[Entry]:
+        """The keys whose digest begins with these hexadecimal digits, eight at least, as logs and errors show them.
+
+        Of any namespace. At most ten.
+        """
+        digests = self._listable().find(check_digits(digits), _MOST_FOUND)
+        pairs = zip(digests, self._store.get(digests), strict=True)
+        return [entry for digest, each in pairs if (entry := make_entry("", digest, each, None)) is not None]
+
+    def entries(
+        self,
+        state: str = "held",
+        *,
+        namespace: str | None = None,
+        limit: int | None = 100,
+        after: Entry | None = None,
+        newest_first: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> Iterator[Entry]:
+        """The keys in this state, the oldest first: held, dead, failed, running or abandoned.
+
+        `namespace` is this guard's own unless given; "*" is every one. `after` is the last entry of the page before.
+        Held and dead keys are found by an index, so the size of the store does not count. The others are found by a walk
+        over all records; `progress` is called with how many were looked at.
+        """
+        wanted = Listing(
+            state, namespace or self.namespace, limit=limit, after=after, newest_first=newest_first
+        )
+        return self._entries(wanted, self._listable(), progress)
+
+    def _entries(
+        self, wanted: Listing, listable: Listable, progress: Callable[[int], object] | None
+    ) -> Iterator[Entry]:
+        if wanted.is_indexed:
+            wanted.add(listable.waiting(MOST_WAITING))
+        else:
+            for page in listable.records():
+                wanted.add(page)
+                if progress is not None:
+                    progress(wanted.looked_at)
+        found = deque(wanted.entries())
+        while found:
+            yield found.popleft()
+
+    def settle(self, lookup: Lookup, *, namespace: str | None = None, limit: int | None = None) -> Settled:
+        """Ask `lookup(entry)` about every held key, and settle what it knows: done, or free to run again.
+
+        Each is owned while it is asked about, so that nobody runs it or asks beside. What the lookup does not know, and what
+        it fails on, stays held.
+        """
+        check_lookup(lookup, is_async=IS_ASYNC)
+        tally: Counter[str] = Counter()
+        for entry in self.entries("held", namespace=namespace, limit=limit):
+            claim = Claim(self._claims, "", Any, b"")
+            tally[claim.settle_with(lookup, entry)] += 1
+        tally.pop("gone", None)
+        return Settled(**tally)
+
+    def _listable(self) -> Listable:
+        found = ability(self._store, Listable)  # type: ignore[type-abstract]
+        if found is None:
+            raise ConfigError(f"{type(self._store).__name__} cannot list its records")
+        return found
+
+    def _digest_of(self, key: Key | Entry) -> bytes:
+        return bytes.fromhex(key.digest) if isinstance(key, Entry) else self._digest(check_key(key))
 
     def _found_marks(self, digests: list[bytes]) -> Sequence[FoundMark | None]:
         return [None] * len(digests) if self._seen_set is None else self._seen_set.marks(digests)
 
-    def forget(self, key: Key) -> bool:
+    def forget(self, key: Key | Entry) -> bool:
         """Remove the key's record and mark, so that it is new. True when there was something."""
-        digest = self._digest(check_key(key))
+        digest = self._digest_of(key)
         [known] = self._store.forget([digest])
         self._engine.drop(digest)
         return known
 
-    def resolve(self, key: Key, result: object = None) -> bool:
+    def resolve(self, key: Key | Entry, result: object = None, *, window: Duration | None = None) -> bool:
         """Close a held, abandoned, failed or dead key with this result; its former owner can no longer finish it.
 
-        False when there is nothing to resolve. A key that is being worked on raises `Busy`.
+        It is remembered for the window of the guard that claimed it, unless `window` is given. False when there is nothing to resolve. A key that is
+        being worked on raises `Busy`.
         """
-        digest = self._digest(check_key(key))
+        digest = self._digest_of(key)
         try:
             data = self._codec.encode(result, Any)
         except Unstorable as exc:
             raise ConfigError(f"the result cannot be stored: {exc}") from exc
-        token = self._unowned(digest)
-        if token is None:
+        record = self._unowned(digest)
+        if record is None:
             return False
-        window = self._policy.terms.window
-        change = Finish(digest, token, window, data, self._codec.name, resolver=os.urandom(8))
+        kept = record.window or self._policy.terms.window
+        lasting = kept if window is None else milliseconds(window, name="window")
+        change = Finish(digest, record.token, lasting, data, self._codec.name, resolver=os.urandom(8))
         [resolved] = self._store.finish([change])
         self._engine.drop(digest)
         return resolved
 
-    def reopen(self, key: Key) -> bool:
+    def reopen(self, key: Key | Entry) -> bool:
         """Let a held, abandoned, failed or dead key run again, from its first attempt.
 
         Unlike `forget` it never removes a live claim: of two who reopen the same key, and run it, one wins.
         False when there is nothing to reopen. A key that is being worked on raises `Busy`.
         """
-        digest = self._digest(check_key(key))
-        token = self._unowned(digest)
-        if token is None:
+        digest = self._digest_of(key)
+        record = self._unowned(digest)
+        if record is None:
             return False
-        [reopened] = self._store.release([Release(digest, token, self._policy.terms.window, reopen=True)])
+        window = record.window or self._policy.terms.window
+        [reopened] = self._store.release([Release(digest, record.token, window, reopen=True)])
         return reopened
 
-    def _unowned(self, digest: bytes) -> bytes | None:
-        """The token of an unfinished record nobody works on: who changes the record in one step shows it."""
+    def _unowned(self, digest: bytes) -> Record | None:
+        """An unfinished record nobody works on. Who changes it in one step shows its token."""
         [found] = self._store.get([digest])
         if found is None or found.record.state is State.DONE:
             return None
         if found.record.situation(found.now) is State.RUNNING:
             left = (found.record.lease_until - found.now) / 1_000
             raise Busy("the key is being worked on; look again when its lease is over", retry_after=left)
-        return found.record.token
+        return found.record
 
     def purge(self) -> int:
         """Remove everything that has expired, in batches; how much that was."""

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from dupeproof.core.codecs import Codec, Unstorable
-from dupeproof.core.records import NOT_REPLAYABLE, Found, FoundMark
+from dupeproof.core.records import NOT_REPLAYABLE, Found, FoundMark, Listed, Record
 from dupeproof.errors import NotReplayable
 
 T = TypeVar("T")
@@ -38,8 +38,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     state: str
     namespace: str
+    digest: str = ""
+    """Of namespace and key, in hexadecimal digits. Logs show the first of them."""
+    key: str | None = None
+    """Only where the guard keeps keys (`keep_keys=True`)."""
+    name: str = ""
+    """Of the guarded function."""
+    since: datetime | None = None
+    """When it came into its state; None where the store does not know."""
     meta: Any = None
-    attempt: int = 0
+    attempts: int = 0
     created_at: datetime | None = None
     finished_at: datetime | None = None
     expires_at: datetime | None = None
@@ -60,23 +68,40 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(self.stored)
 
 
-def make_entry(namespace: str, found: Found | None, mark: FoundMark | None) -> Entry | None:
+def listed_entry(listed: Listed) -> Entry:
+    return _entry(listed.key, listed.record, listed.now, None)
+
+
+def make_entry(namespace: str, key: bytes, found: Found | None, mark: FoundMark | None) -> Entry | None:
     meta = msgspec.json.decode(mark.meta) if mark is not None and mark.meta else None
     if found is None:
         if mark is None:
             return None
-        return Entry(state="seen", namespace=namespace, meta=meta, expires_at=_moment(mark.expires_at))
-    record = found.record
-    state = record.situation(found.now)
+        return Entry(
+            state="seen",
+            namespace=namespace,
+            digest=key.hex(),
+            meta=meta,
+            expires_at=_moment(mark.expires_at),
+        )
+    return _entry(key, found.record, found.now, meta)
+
+
+def _entry(key: bytes, record: Record, now: int, meta: Any) -> Entry:
+    state = record.situation(now)
     return Entry(
         state=str(state),
-        namespace=namespace,
+        namespace=record.namespace,
+        digest=key.hex(),
+        key=record.kept_key or None,
+        name=record.name,
+        since=_moment(record.since(now)),
         meta=meta,
-        attempt=record.attempt,
+        attempts=record.attempt,
         created_at=_moment(record.created_at),
         finished_at=_moment(record.finished_at),
         expires_at=_moment(record.expires_at),
-        lease_left=(record.lease_until - found.now) / 1_000 if record.state == "running" else None,
+        lease_left=(record.lease_until - now) / 1_000 if record.state == "running" else None,
         error=record.error or None,
         stored=record.result if state == "done" else None,
         codec=record.codec or None,

@@ -112,8 +112,8 @@ class Exchange:
                 claim.release()
             elif fate is Fate.FAIL and claim.is_open:
                 claim.fail(error)
-            elif fate is Fate.HOLD:
-                claim.end_lease()
+            elif fate is Fate.HOLD and claim.is_open:
+                claim.hold(type(error).__name__)
         except StoreUnavailable as exc:
             logger.warning("A key could not be given back, and stays busy until its lease is over: %s", exc)
         claim.shut()

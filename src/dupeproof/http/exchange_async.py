@@ -113,8 +113,8 @@ class AsyncExchange:
                 await claim.release()
             elif fate is Fate.FAIL and claim.is_open:
                 await claim.fail(error)
-            elif fate is Fate.HOLD:
-                await claim.end_lease()
+            elif fate is Fate.HOLD and claim.is_open:
+                await claim.hold(type(error).__name__)
         except StoreUnavailable as exc:
             logger.warning("A key could not be given back, and stays busy until its lease is over: %s", exc)
         claim.shut()

@@ -9,7 +9,7 @@ import typer
 
 from dupeproof import ConfigError, Once, defaults
 from dupeproof.cli.output import NotFound, report
-from dupeproof.cli.target import AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_and_key
+from dupeproof.cli.target import AsJson, KeyAfterUrl, Namespace, UrlOrKey, known_entry, url_and_key
 from dupeproof.http.answers import Answer, AnswerCodec
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -27,10 +27,13 @@ def resolve(
         typer.Option(
             "--result",
             metavar="JSON",
-            help="What later callers are given, as JSON; null unless given.",
+            help="What later callers are given, as JSON.",
             show_default=False,
         ),
     ] = None,
+    no_result: Annotated[
+        bool, typer.Option("--no-result", help="It was done and has no value: later callers are given null.")
+    ] = False,
     status: Annotated[
         int | None,
         typer.Option(
@@ -50,8 +53,13 @@ def resolve(
         typer.Option("--body-file", help="The file that has the body of that response.", show_default=False),
     ] = None,
     window: Annotated[
-        str, typer.Option("--window", help="How long the key is remembered from now.")
-    ] = defaults.WINDOW,
+        str | None,
+        typer.Option(
+            "--window",
+            help="How long the key is remembered from now; as its guard has it where left out.",
+            show_default=False,
+        ),
+    ] = None,
     reopen: Annotated[bool, typer.Option("--reopen", help="It was not done: let it run again.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -64,22 +72,21 @@ def resolve(
     sent: --status 201 --header 'Location: /orders/7' --body-file order.json, or --result, which is sent as JSON with 200.
     """
     url, key = url_and_key(first, second)
-    if reopen and result is not None:
-        raise ConfigError(
-            "--result says that the work was done, and --reopen that it was not; give one of them"
-        )
     response = _response(status, headers or [], body_file)
-    if response is not None and (reopen or result is not None):
+    given = [reopen, result is not None, no_result, response is not None]
+    if sum(given) > 1:
+        raise ConfigError("--result, --no-result, --status and --reopen exclude each other; give one of them")
+    if not any(given):
         raise ConfigError(
-            "--status gives the whole response of an HTTP key; give it without --result and --reopen"
+            "say what became of the work: --result JSON or --no-result if it was done, --reopen if it was not; "
+            "--status for a key of the HTTP guard"
         )
     value = response or (None if result is None else _value(result))
     codec = None if response is None else AnswerCodec()
-    with Once(url, namespace=namespace, window=window, codec=codec) as once:
-        if not (once.reopen(key) if reopen else once.resolve(key, result=value)):
-            raise NotFound(
-                f"there is nothing to resolve: the key is unknown or done in namespace {namespace}"
-            )
+    with Once(url, namespace=namespace, codec=codec) as once:
+        entry = known_entry(once, key)
+        if not (once.reopen(entry) if reopen else once.resolve(entry, result=value, window=window)):
+            raise NotFound("there is nothing to resolve: the key is done, or was only seen")
     done = "reopened" if reopen else "resolved"
     report(done, {done: True}, as_json=as_json)
 

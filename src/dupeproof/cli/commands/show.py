@@ -6,10 +6,17 @@ import msgspec
 import typer
 
 from dupeproof import Once, defaults
-from dupeproof.cli.output import NotFound, say_json, say_pairs
-from dupeproof.cli.target import UNKNOWN, AsJson, KeyAfterUrl, Namespace, UrlOrKey, url_and_key
+from dupeproof.cli.output import say_json, say_pairs
+from dupeproof.cli.target import (
+    SHOWN_DIGITS,
+    AsJson,
+    KeyAfterUrl,
+    Namespace,
+    UrlOrKey,
+    known_entry,
+    url_and_key,
+)
 from dupeproof.guards.results import Entry
-from dupeproof.keys.names import key_digest
 
 
 def show(
@@ -26,10 +33,12 @@ def show(
     """
     url, key = url_and_key(first, second)
     with Once(url, namespace=namespace) as once:
-        entry = once.get(key)
-    if entry is None:
-        raise NotFound(UNKNOWN.format(namespace))
-    facts = {"state": entry.state, "namespace": namespace, "digest": key_digest(namespace)(key).hex()[:12]}
+        entry = known_entry(once, key)
+    facts: dict[str, Any] = {
+        "state": entry.state,
+        "namespace": entry.namespace,
+        "digest": entry.digest[:SHOWN_DIGITS],
+    }
     facts |= _facts(entry)
     if result and entry.state == "done":
         facts["result"] = entry.result
@@ -44,7 +53,10 @@ def show(
 def _facts(entry: Entry) -> dict[str, Any]:
     """What there is to say; the stored value by its size alone."""
     facts = {
-        "attempt": entry.attempt or None,
+        "key": entry.key,
+        "name": entry.name or None,
+        "since": entry.since,
+        "attempts": entry.attempts or None,
         "created_at": entry.created_at,
         "finished_at": entry.finished_at,
         "expires_at": entry.expires_at,

@@ -97,6 +97,11 @@ class MemoryStore(forks.Locked):
         found = [each for page in self.records() for each in page if each.record.expires_at == NEVER]
         return sorted(found, key=lambda each: each.record.created_at)[:limit]
 
+    def find(self, digits: str, limit: int) -> list[bytes]:
+        return [each.key for page in self.records() for each in page if each.key.hex().startswith(digits)][
+            :limit
+        ]
+
     def records(self) -> Iterator[list[Listed]]:
         now = self._clock()
         with self._lock:

@@ -50,6 +50,9 @@ class AsyncMemoryStore:
     async def waiting(self, limit: int) -> list[Listed]:
         return self._memory.waiting(limit)
 
+    async def find(self, digits: str, limit: int) -> list[bytes]:
+        return self._memory.find(digits, limit)
+
     async def records(self) -> AsyncIterator[list[Listed]]:
         for page in self._memory.records():
             yield page

@@ -34,7 +34,7 @@ SELECT dupeproof_fail_v1($1, $2, $3, $4, $5)
 SELECT dupeproof_release_v1($1, $2, $3, $4)
 
 -- name: renew
-SELECT dupeproof_renew_v1($1, $2, $3, $4)
+SELECT dupeproof_renew_v1($1, $2, $3, $4, $5)
 
 -- name: mark
 SELECT CASE WHEN dupeproof_mark_v1($1, $2, $3, $4) THEN clock_timestamp() <= $5 OR dupeproof_in_time_v1($5) ELSE false END
@@ -67,6 +67,10 @@ SELECT key, state, token, attempt, fingerprint, namespace, hold,
 FROM dupeproof_records
 WHERE purge_from = 'infinity' AND expires_at = 'infinity'
 ORDER BY created_at LIMIT %s
+
+-- name: find
+SELECT key FROM dupeproof_records WHERE key BETWEEN %s::uuid AND %s::uuid AND expires_at > clock_timestamp()
+ORDER BY key LIMIT %s
 
 -- A page of all, by key: each is one short statement, however large the table is.
 -- name: page

@@ -133,6 +133,10 @@ class PostgresStore:
     def waiting(self, limit: int) -> list[Listed]:
         return rows.listed(self._run("waiting", [limit]))
 
+    def find(self, digits: str, limit: int) -> list[bytes]:
+        bounds = [digits.ljust(32, end) for end in "0f"]
+        return [rows.digest(row[0]) for row in self._run("find", [*bounds, limit])]
+
     def records(self) -> Iterator[list[Listed]]:
         last = bytes(16)
         while page := self._run("page", [last.hex(), _PAGE]):

@@ -137,6 +137,10 @@ class AsyncPostgresStore:
     async def waiting(self, limit: int) -> list[Listed]:
         return rows.listed(await self._run("waiting", [limit]))
 
+    async def find(self, digits: str, limit: int) -> list[bytes]:
+        bounds = [digits.ljust(32, end) for end in "0f"]
+        return [rows.digest(row[0]) for row in await self._run("find", [*bounds, limit])]
+
     async def records(self) -> AsyncIterator[list[Listed]]:
         last = bytes(16)
         while page := await self._run("page", [last.hex(), _PAGE]):

@@ -42,7 +42,7 @@ _BEFORE_TOKEN, _PAST_FINGERPRINT = 2, 30
 """Of the head: state and hold come before the token, the attempt between it and the fingerprint."""
 _CLAIM = struct.Struct(">QI")
 _RELEASE = struct.Struct(">8sQc")
-_RENEW = struct.Struct(">8sQQ")
+_RENEW = struct.Struct(">8sQQ8s")
 _NUMBER = struct.Struct(">QQI")
 
 
@@ -52,6 +52,12 @@ def tag(digest: bytes) -> int:
 
 def record_key(digest: bytes) -> bytes:
     return b"dr{%c}%b" % (TAGS[digest[0] & 63], digest)
+
+
+def records_that_begin_with(first: bytes) -> bytes:
+    """A pattern for SCAN."""
+    escaped = b"".join(b"\\%c" % byte if byte in b"*?[]\\^-" else b"%c" % byte for byte in first)
+    return b"dr{%c}%b*" % (TAGS[first[0] & 63], escaped)
 
 
 def mark_key(digest: bytes) -> bytes:
@@ -156,7 +162,7 @@ def release_args(change: Release) -> list[bytes]:
 
 
 def renew_args(change: Renew) -> list[bytes]:
-    return [_RENEW.pack(change.token, change.lease, change.window)]
+    return [_RENEW.pack(change.token, change.lease, change.window, change.taker)]
 
 
 def number_args(number: Number) -> list[bytes]:

@@ -129,6 +129,16 @@ class RedisStore:
             tags = [tag for tag, (_, size, _) in zip(tags, pages, strict=True) if size > first]
         return found[:limit]
 
+    def find(self, digits: str, limit: int) -> list[bytes]:
+        """A walk over the keys of one hash tag: Redis has no order to look them up by."""
+        first = bytes.fromhex(digits[: len(digits) // 2 * 2])
+        found: list[bytes] = []
+        for names in self._pages(layout.records_that_begin_with(first)):
+            found += [name[-16:] for name in names if name[-16:].hex().startswith(digits)]
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
     def records(self) -> Iterator[list[Listed]]:
         for names in self._pages(layout.RECORDS):
             digests = [name[-16:] for name in names]

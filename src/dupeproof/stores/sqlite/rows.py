@@ -15,6 +15,7 @@ _WAITING = (
     "WHERE purge_from = 0 ORDER BY created_at LIMIT ?"
 )
 _PAGE = f"SELECT key, {_COLUMNS} FROM dupeproof_records WHERE key > ? ORDER BY key LIMIT ?"  # noqa: S608
+_FIND = "SELECT key FROM dupeproof_records WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"
 _WRITE = f"REPLACE INTO dupeproof_records VALUES ({', '.join('?' * 18)})"  # noqa: S608
 _ADD = (
     "INSERT INTO dupeproof_records VALUES (?, 'running', ?, 1, ?, ?, ?, ?, ?, 0, ?, ?, '', '', x'', ?, ?, ?) "
@@ -40,6 +41,11 @@ def waiting(connection: sqlite3.Connection, limit: int) -> list[tuple[bytes, Rec
 
 def page(connection: sqlite3.Connection, after: bytes, limit: int) -> list[tuple[bytes, Record]]:
     return [(key, _record(*row)) for key, *row in connection.execute(_PAGE, (after, limit))]
+
+
+def find(connection: sqlite3.Connection, digits: str, limit: int) -> list[bytes]:
+    bounds = (bytes.fromhex(digits.ljust(32, end)) for end in "0f")
+    return [key for (key,) in connection.execute(_FIND, (*bounds, limit))]
 
 
 def _record(

@@ -101,6 +101,9 @@ class SQLiteStore:
     def waiting(self, limit: int) -> list[Listed]:
         return self._listed(self._database.run(rows.waiting, limit))
 
+    def find(self, digits: str, limit: int) -> list[bytes]:
+        return self._database.run(rows.find, digits, limit)
+
     def records(self) -> Iterator[list[Listed]]:
         page = self._database.run(rows.page, b"", _PAGE)
         while page:

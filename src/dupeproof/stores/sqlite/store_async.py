@@ -75,6 +75,9 @@ class AsyncSQLiteStore:
     async def waiting(self, limit: int) -> list[Listed]:
         return await self._run(self._store.waiting, limit)
 
+    async def find(self, digits: str, limit: int) -> list[bytes]:
+        return await self._run(self._store.find, digits, limit)
+
     async def records(self) -> AsyncIterator[list[Listed]]:
         pages = self._store.records()
         while page := await self._run(next, pages, None):

@@ -363,24 +363,31 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE FUNCTION dupeproof_renew_v1(keys uuid[], tokens bytea[], leases bigint[], windows bigint[])
+-- A taker takes a held or abandoned key, from who has the token given.
+CREATE FUNCTION dupeproof_renew_v1(keys uuid[], tokens bytea[], leases bigint[], windows bigint[], takers bytea[])
 RETURNS SETOF integer
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     moment timestamptz;
     until timestamptz;
     gone timestamptz;
+    taker bytea;
 BEGIN
     FOR place IN 1 .. cardinality(keys) LOOP
         moment := clock_timestamp();
+        taker := coalesce(takers[place], takers[1]);
         until := moment + dupeproof_ms_v1(coalesce(leases[place], leases[1]));
         gone := until + dupeproof_ms_v1(coalesce(windows[place], windows[1]));
         UPDATE dupeproof_records AS d
         SET lease_until = until,
             expires_at = CASE WHEN d.hold THEN 'infinity' ELSE gone END,
             purge_from = CASE WHEN d.hold THEN d.purge_from ELSE least(d.purge_from, gone) END,
-            window_ms = coalesce(windows[place], windows[1])
-        WHERE d.key = keys[place] AND d.token = tokens[place] AND d.state = 'running' AND d.expires_at > moment;
+            window_ms = coalesce(windows[place], windows[1]),
+            token = CASE WHEN taker = '' THEN d.token ELSE taker END
+        WHERE d.key = keys[place] AND d.state = 'running' AND d.expires_at > moment
+          AND CASE WHEN taker = '' THEN d.token = tokens[place]
+                   WHEN d.lease_until > moment THEN d.token = taker
+                   ELSE d.token = tokens[place] END;
         IF NOT FOUND THEN
             RETURN NEXT place;
         END IF;

@@ -1,9 +1,20 @@
--- ARGV per key: token, lease, window.
+-- ARGV per key: token, lease, window, and the token of who takes a held or abandoned key, or zeros.
+local NOBODY = string.rep('\0', 8)
+
 local function decide(key, packed)
-    local token, lease, window = struct.unpack('>c8I8I8', packed)
+    local token, lease, window, taker = struct.unpack('>c8I8I8c8', packed)
     local r = load(key)
-    if not r or r.state ~= 'r' or r.token ~= token then
+    if not r or r.state ~= 'r' then
         return 0
+    elseif taker == NOBODY then
+        if r.token ~= token then
+            return 0
+        end
+    elseif r.token ~= taker or r.lease_left <= 0 then  -- not the same again, after a lost reply
+        if r.token ~= token or r.lease_left > 0 or r.void then
+            return 0
+        end
+        r.token = taker
     end
     store_running(key, r, lease, window)
     return 1

@@ -1,0 +1,77 @@
+"""`dupeproof settle`: ask the other side about held keys."""
+
+import importlib
+import sys
+import threading
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from dupeproof import Once
+from dupeproof.cli.output import report
+from dupeproof.cli.target import AsJson, after_url
+from dupeproof.core.durations import milliseconds
+from dupeproof.errors import ConfigError
+from dupeproof.guards.listings import EVERY_NAMESPACE
+
+
+def settle(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[URL] MODULE:LOOKUP", help="The store, and the function to ask.", show_default=False
+        ),
+    ] = None,
+    *,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NS", help="Of this namespace only; * is every one.")
+    ] = EVERY_NAMESPACE,
+    limit: Annotated[
+        int | None, typer.Option("--limit", help="How many keys at most.", show_default=False)
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option("--every", help="Again and again, with this pause.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a function of yours about every held key, and settle what it knows.
+
+    `lookup(entry)` is given an entry with `.digest`, `.name`, `.since` and, where its guard keeps keys, `.key`. It gives
+    `dupeproof.Done(value)`, `NotDone()` or `Unknown()`. Each key is owned while it is asked about.
+    """
+    url, rest = after_url(words)
+    if len(rest) != 1:
+        raise ConfigError("which lookup? Give it after the URL, as shop.payments:lookup")
+    lookup = _imported(rest[0])
+    pause = None if every is None else milliseconds(every, name="--every") / 1_000
+    with Once(url) as once:
+        while True:
+            settled = once.settle(lookup, namespace=namespace, limit=limit)
+            facts = msgspec.structs.asdict(settled)
+            report(
+                f"{settled.done} done, {settled.not_done} may run again, {settled.unknown} unknown, "
+                f"{settled.failed} failed",
+                facts,
+                as_json=as_json,
+            )
+            if pause is None:
+                return
+            threading.Event().wait(pause)
+
+
+def _imported(name: str) -> Callable[..., Any]:
+    module, colon, attribute = name.partition(":")
+    if not module or not colon or not attribute:
+        raise ConfigError(f"{name!r} is no function; write it as shop.payments:lookup")
+    sys.path.insert(0, "")
+    try:
+        found = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as exc:
+        raise ConfigError(f"{name} cannot be imported: {exc}") from exc
+    finally:
+        sys.path.remove("")
+    return found  # type: ignore[return-value]
