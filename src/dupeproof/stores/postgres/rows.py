@@ -119,7 +119,15 @@ def mark_columns(marks: Sequence[Mark]) -> Values:
 
 
 def outcome_of(result: PGresult) -> Outcome:
-    verdict, *details = fields_of(result.get_value(0, 0) or b"")
+    """Of the one row, which comes as one value. Without a verdict it was won at the first attempt."""
+    data = result.get_value(0, 0) or b""
+    fields, at = [], _SIZE.size
+    while at < len(data):
+        _, size = _FIELD.unpack_from(data, at)
+        start = at + _FIELD.size
+        at = start + size if size > 0 else start
+        fields.append(data[start:at])
+    verdict, *details = fields
     return _outcome(verdict, *details) if verdict else _FIRST
 
 
@@ -266,14 +274,3 @@ def uuids_of(data: bytes | None) -> list[bytes]:
         return []
     step = _SIZE.size + 16
     return [data[start : start + 16] for start in range(_HEAD.size + _SIZE.size, len(data), step)]
-
-
-def fields_of(data: bytes) -> list[bytes]:
-    """The fields of a row the server sent as one value; nothing for NULL."""
-    fields, at = [], _SIZE.size
-    while at < len(data):
-        _, size = _FIELD.unpack_from(data, at)
-        start = at + _FIELD.size
-        at = start + size if size > 0 else start
-        fields.append(data[start:at])
-    return fields
