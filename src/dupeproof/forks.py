@@ -1,4 +1,4 @@
-"""Noticing that this process is a forked child, also where nobody told Python.
+"""Noticing that this process is a forked child, also where Python's fork hooks did not run.
 
 `os.register_at_fork` covers `os.fork` and what is built on it. uWSGI and other programs that embed Python fork in C, past
 those hooks: their children inherit connections, locks and threads' bookkeeping without a word. So whatever does not

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from dupeproof.brokers.base import Delivery, Verdict
+from dupeproof.brokers.base import Decided, Delivery, Verdict
 
 
 class Failed(Struct, frozen=True):
@@ -26,6 +26,13 @@ class Finished(Struct):
     worker_queue: int
     chunk: Sequence[Delivery]
     outcome: Outcome | BaseException
+
+
+class Postponed(Struct, frozen=True):
+    """A dead letter that the broker did not take, and when to try again."""
+
+    decided: Decided
+    not_before: float
 
 
 class Health(Struct, frozen=True):

@@ -19,6 +19,7 @@ from dupeproof.core.protocols import Purgeable
 from dupeproof.errors import StoreUnavailable
 from dupeproof.guards.options import resolve_store
 from dupeproof.sql.database_option import is_mysql
+from dupeproof.stores.clients import StoreClient
 from dupeproof.stores.factory import open_store
 from dupeproof.stores.mysql.tables import MySQLTables
 
@@ -26,9 +27,9 @@ Progress = Callable[[int], object]
 """Called after each batch with how many have been removed so far."""
 
 
-def open_purgeable(url: str) -> Purgeable:
+def open_purgeable(url: str | StoreClient) -> Purgeable:
     """A store, or the tables of inboxes in a database that is none."""
-    return MySQLTables(url) if is_mysql(url) else open_store(url)
+    return MySQLTables(url) if isinstance(url, str) and is_mysql(url) else open_store(url)
 
 
 class Purger:
@@ -40,7 +41,7 @@ class Purger:
 
     def __init__(
         self,
-        store: str | Purgeable,
+        store: str | StoreClient | Purgeable,
         *,
         every: Duration = defaults.PURGE_EVERY,
         batch: int = defaults.PURGE_BATCH,

@@ -18,6 +18,7 @@ from dupeproof.core.protocols import AsyncPurgeable
 from dupeproof.errors import StoreUnavailable
 from dupeproof.guards.options import resolve_store
 from dupeproof.sql.database_option import is_mysql
+from dupeproof.stores.clients import StoreClient
 from dupeproof.stores.factory import open_async_store
 from dupeproof.stores.mysql.tables_async import AsyncMySQLTables
 
@@ -25,9 +26,9 @@ Progress = Callable[[int], object]
 """Called after each batch with how many have been removed so far."""
 
 
-def open_purgeable(url: str) -> AsyncPurgeable:
+def open_purgeable(url: str | StoreClient) -> AsyncPurgeable:
     """A store, or the tables of inboxes in a database that is none."""
-    return AsyncMySQLTables(url) if is_mysql(url) else open_async_store(url)
+    return AsyncMySQLTables(url) if isinstance(url, str) and is_mysql(url) else open_async_store(url)
 
 
 class AsyncPurger:
@@ -39,7 +40,7 @@ class AsyncPurger:
 
     def __init__(
         self,
-        store: str | AsyncPurgeable,
+        store: str | StoreClient | AsyncPurgeable,
         *,
         every: Duration = defaults.PURGE_EVERY,
         batch: int = defaults.PURGE_BATCH,

@@ -1,4 +1,4 @@
-"""Redis, one node or many: does it forget, lose or evict what it was told to remember."""
+"""Redis, one node or many: does it forget, lose or evict records."""
 
 import statistics
 import time
@@ -14,9 +14,9 @@ from dupeproof.doctor.findings import Finding, error, note, warning
 from dupeproof.stores.redis.client import Client
 from dupeproof.stores.redis.faults import translated
 from dupeproof.stores.redis.layout import info as parsed_info
-from dupeproof.stores.redis.node import Node
 from dupeproof.stores.redis.resp import pack
 from dupeproof.stores.redis.targets import target
+from dupeproof.stores.redis.topology import Server
 from dupeproof.stores.urls import StoreURL
 
 OLDEST_VERSION = (7, 0)
@@ -130,7 +130,7 @@ def _judge_durability(node: NodeFacts) -> Iterator[Finding]:
             "config-hidden",
             "this user may not read CONFIG",
             "whether snapshots are on could not be looked at",
-            "nothing, if your provider tells you; or allow +config|get",
+            "nothing, if your provider documents it; or allow +config|get",
         )
 
 
@@ -158,7 +158,7 @@ def _judge_replicas(node: NodeFacts, kind: str) -> Iterator[Finding]:
         )
 
 
-def _facts(node: Node) -> NodeFacts:
+def _facts(node: Server) -> NodeFacts:
     info: dict[str, str] = {}
     for section in (b"server", b"memory", b"persistence", b"replication", b"cluster"):
         info |= parsed_info(node.ask(pack(b"INFO", section)))
@@ -185,7 +185,7 @@ def _facts(node: Node) -> NodeFacts:
     )
 
 
-def _config(node: Node) -> dict[str, str]:
+def _config(node: Server) -> dict[str, str]:
     names = (b"save", b"appendfsync", b"min-replicas-to-write")
     found: dict[str, str] = {}
     for name in names:
@@ -197,7 +197,7 @@ def _config(node: Node) -> dict[str, str]:
     return found
 
 
-def _timed(node: Node) -> tuple[list[float], float]:
+def _timed(node: Server) -> tuple[list[float], float]:
     """Round trips in milliseconds, and how far ahead of ours the server's clock is, in seconds."""
     taken, apart = [], []
     for _ in range(_PINGS):

@@ -12,6 +12,7 @@ from dupeproof.filters.options import MOST_IDS, whole
 from dupeproof.filters.redis import redis_store
 from dupeproof.filters.stats import FilterStats
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
+from dupeproof.stores.clients import StoreClient
 from dupeproof.stores.redis import RedisStore
 from dupeproof.stores.redis.layout import TAGS
 from dupeproof.stores.redis.resp import pack
@@ -25,7 +26,7 @@ class CompactSeen:
     """`seen` and `fresh` as `Once` has them, with a tenth of the memory and nothing but the answer kept.
 
     An id is remembered for at least `window`, at most one and a half. It counts as known when 64 bits of its digest
-    meet those of another in the same small set: about one new id in 10**16, which `stats` tells from what is there.
+    meet those of another in the same small set: about one new id in 10**16, which `stats` computes from the current size.
     `expected` is the number of ids in a window, for the first one; after that it goes by what came. The window may be
     changed while others still use the former one: a mark lasts as long as its maker's, or longer.
 
@@ -35,7 +36,7 @@ class CompactSeen:
 
     def __init__(
         self,
-        store: str | RedisStore,
+        store: str | StoreClient | RedisStore,
         *,
         namespace: str = defaults.NAMESPACE,
         window: Duration = defaults.WINDOW,

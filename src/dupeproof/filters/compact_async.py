@@ -11,6 +11,7 @@ from dupeproof.filters.options import MOST_IDS, whole
 from dupeproof.filters.redis_async import redis_store
 from dupeproof.filters.stats import FilterStats
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
+from dupeproof.stores.clients import StoreClient
 from dupeproof.stores.redis import AsyncRedisStore
 from dupeproof.stores.redis.layout import TAGS
 from dupeproof.stores.redis.resp import pack
@@ -24,7 +25,7 @@ class AsyncCompactSeen:
     """`seen` and `fresh` as `AsyncOnce` has them, with a tenth of the memory and nothing but the answer kept.
 
     An id is remembered for at least `window`, at most one and a half. It counts as known when 64 bits of its digest
-    meet those of another in the same small set: about one new id in 10**16, which `stats` tells from what is there.
+    meet those of another in the same small set: about one new id in 10**16, which `stats` computes from the current size.
     `expected` is the number of ids in a window, for the first one; after that it goes by what came. The window may be
     changed while others still use the former one: a mark lasts as long as its maker's, or longer.
 
@@ -34,7 +35,7 @@ class AsyncCompactSeen:
 
     def __init__(
         self,
-        store: str | AsyncRedisStore,
+        store: str | StoreClient | AsyncRedisStore,
         *,
         namespace: str = defaults.NAMESPACE,
         window: Duration = defaults.WINDOW,

@@ -5,11 +5,12 @@ from dupeproof.core.protocols import ability
 from dupeproof.errors import ConfigError
 from dupeproof.filters.runtime import IS_ASYNC
 from dupeproof.stores import open_store
+from dupeproof.stores.clients import StoreClient
 from dupeproof.stores.factory import resolve_store
 from dupeproof.stores.redis import RedisStore
 
 
-def redis_store(store: str | RedisStore) -> RedisStore:
+def redis_store(store: str | StoreClient | RedisStore) -> RedisStore:
     opened = resolve_store(store, open_store, is_async=IS_ASYNC)
     found = ability(opened, RedisStore)
     if found is not None:

@@ -11,6 +11,7 @@ from dupeproof.filters.redis import redis_store
 from dupeproof.filters.redis_bits import Bits, open_bits
 from dupeproof.filters.stats import FilterStats
 from dupeproof.keys.names import Key, check_key, check_keys, key_digest
+from dupeproof.stores.clients import StoreClient
 from dupeproof.stores.redis import RedisStore
 from dupeproof.stores.redis.resp import pack
 
@@ -31,7 +32,7 @@ class RedisBloom:
 
     def __init__(
         self,
-        store: str | RedisStore,
+        store: str | StoreClient | RedisStore,
         name: str,
         capacity: int,
         error_rate: float = 0.001,

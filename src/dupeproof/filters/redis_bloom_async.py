@@ -10,6 +10,7 @@ from dupeproof.filters.redis_async import redis_store
 from dupeproof.filters.redis_bits_async import AsyncBits, open_bits
 from dupeproof.filters.stats import FilterStats
 from dupeproof.keys.names import Key, check_key, check_keys, key_digest
+from dupeproof.stores.clients import StoreClient
 from dupeproof.stores.redis import AsyncRedisStore
 from dupeproof.stores.redis.resp import pack
 
@@ -30,7 +31,7 @@ class AsyncRedisBloom:
 
     def __init__(
         self,
-        store: str | AsyncRedisStore,
+        store: str | StoreClient | AsyncRedisStore,
         name: str,
         capacity: int,
         error_rate: float = 0.001,

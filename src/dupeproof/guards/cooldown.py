@@ -11,6 +11,7 @@ from dupeproof.core.records import Mark
 from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.guards.options import Key, SlotNames, resolve_store
 from dupeproof.stores import open_store
+from dupeproof.stores.clients import StoreClient
 
 
 class Slot(int):
@@ -51,7 +52,7 @@ class Slot(int):
 class Cooldown:
     """At most one of each action per entity in any stretch of `within`. Slots expire by themselves."""
 
-    def __init__(self, store: str | Store, *, namespace: str = "default") -> None:
+    def __init__(self, store: str | StoreClient | Store, *, namespace: str = "default") -> None:
         self._store = resolve_store(store, open_store, is_async=False)
         self._owned = isinstance(store, str)
         if not isinstance(self._store, SeenSet):

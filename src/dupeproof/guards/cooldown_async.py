@@ -13,6 +13,7 @@ from dupeproof.core.records import Mark
 from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.guards.options import Key, SlotNames, resolve_store
 from dupeproof.stores import open_async_store
+from dupeproof.stores.clients import StoreClient
 
 
 class AsyncSlot:
@@ -53,7 +54,7 @@ class AsyncSlot:
 class AsyncCooldown:
     """At most one of each action per entity in any stretch of `within`. Slots expire by themselves."""
 
-    def __init__(self, store: str | AsyncStore, *, namespace: str = defaults.NAMESPACE) -> None:
+    def __init__(self, store: str | StoreClient | AsyncStore, *, namespace: str = defaults.NAMESPACE) -> None:
         self._store = resolve_store(store, open_async_store, is_async=True)
         self._owned = isinstance(store, str)
         if not isinstance(self._store, AsyncSeenSet):

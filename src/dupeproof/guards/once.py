@@ -36,6 +36,7 @@ from dupeproof.keys.arguments import KeySpec
 from dupeproof.keys.fingerprints import FingerprintSpec, call_digest
 from dupeproof.keys.names import check_key, check_keys, check_namespace, key_digest
 from dupeproof.stores import open_store
+from dupeproof.stores.clients import StoreClient
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,7 +56,7 @@ class Once:
 
     def __init__(
         self,
-        store: str | Store,
+        store: str | StoreClient | Store,
         *,
         namespace: str = defaults.NAMESPACE,
         window: Duration = defaults.WINDOW,

@@ -35,6 +35,7 @@ from dupeproof.keys.arguments import KeySpec
 from dupeproof.keys.fingerprints import FingerprintSpec, call_digest
 from dupeproof.keys.names import check_key, check_keys, check_namespace, key_digest
 from dupeproof.stores import open_async_store
+from dupeproof.stores.clients import StoreClient
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,7 +55,7 @@ class AsyncOnce:
 
     def __init__(
         self,
-        store: str | AsyncStore,
+        store: str | StoreClient | AsyncStore,
         *,
         namespace: str = defaults.NAMESPACE,
         window: Duration = defaults.WINDOW,

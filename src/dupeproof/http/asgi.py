@@ -32,6 +32,7 @@ from dupeproof.http.problems import Refused, answer_to, problem
 from dupeproof.http.request_policy_async import AsyncRequestPolicy
 from dupeproof.http.rules import Options, Scope
 from dupeproof.http.teardown import routes_of, warn_of_late_teardown
+from dupeproof.stores.clients import StoreClient
 
 try:
     from starlette.concurrency import run_in_threadpool
@@ -66,7 +67,7 @@ class IdempotencyMiddleware:
         self,
         app: App,
         *,
-        store: str | AsyncStore | AsyncOnce,
+        store: str | StoreClient | AsyncStore | AsyncOnce,
         scope: Scope,
         detach: bool = True,
         drain: Duration = defaults.HANDLER_DRAIN,
@@ -103,7 +104,7 @@ class IdempotencyMiddleware:
         await send({"type": "lifespan.startup.failed", "message": f"{type(wrong).__name__}: {wrong}"})
 
     def _look(self, scope: Message) -> None:
-        """Once, when the app starts; or with the first request, for servers need not tell of the start, nor mounts pass it on."""
+        """Once, when the app starts; or with the first request, because servers need not send the start event, and mounts need not pass it on."""
         self._has_looked = True
         app = scope.get("app")
         if is_added(app, type(self)):

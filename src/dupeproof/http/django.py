@@ -27,6 +27,7 @@ from dupeproof.http.view_adapters import READ_BEFORE, ReadBody, read_whole, read
 from dupeproof.http.views import guarded
 from dupeproof.http.views_async import guarded as guarded_async
 from dupeproof.http.wsgi import decoded
+from dupeproof.stores.clients import StoreClient
 
 try:
     from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
@@ -148,7 +149,7 @@ class Idempotent:
     def __init__(
         self,
         *,
-        store: str | Store | Once | AsyncStore | AsyncOnce,
+        store: str | StoreClient | Store | Once | AsyncStore | AsyncOnce,
         scope: Scope,
         detach: bool = True,
         **options: Unpack[Options],
@@ -259,7 +260,7 @@ def warn_of_atomic_requests(request: HttpRequest) -> None:
     if resolved is None:
         return
     view = resolved.func
-    apart = getattr(view, "_non_atomic_requests", ())  # as Django itself does, which has no other way to tell
+    apart = getattr(view, "_non_atomic_requests", ())  # as Django itself does; there is no public way to know
     atomic = [
         alias
         for alias, database in connections.settings.items()
@@ -340,7 +341,7 @@ class DjangoRequest:
         if hasattr(request, "_body"):
             check_size(len(request.body), limit)
             return ReadBody(content_type, (request.body,))
-        if request._read_started:  # noqa: SLF001 - a parsed form; there is no other way to tell
+        if request._read_started:  # noqa: SLF001 - a parsed form; there is no public way to know
             if request.content_type != "multipart/form-data":
                 raise ConfigError(READ_BEFORE.format("request.body"))
             return ReadBody(

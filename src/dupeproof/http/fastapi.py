@@ -28,6 +28,7 @@ from dupeproof.http.problems import Refused, problem
 from dupeproof.http.request_policy_async import AsyncRequestPolicy
 from dupeproof.http.rules import Options, Scope
 from dupeproof.http.teardown import warn_of_route
+from dupeproof.stores.clients import StoreClient
 
 try:
     from fastapi import Depends, HTTPException, Request
@@ -51,7 +52,7 @@ _drained: WeakSet[Detached] = WeakSet()
 
 
 async def drain() -> None:
-    """Wait for handlers whose clients have gone, each as long as its guard was told; for the end of your lifespan.
+    """Wait for handlers whose clients have gone, each for at most its `drain`; for the end of your lifespan.
 
         @asynccontextmanager
         async def lifespan(app):
@@ -71,7 +72,7 @@ def _detached(drain: Duration) -> Detached:
 
 def idempotent_route(
     *,
-    store: str | AsyncStore | AsyncOnce,
+    store: str | StoreClient | AsyncStore | AsyncOnce,
     scope: Scope,
     detach: bool = True,
     drain: Duration = defaults.HANDLER_DRAIN,
@@ -101,7 +102,7 @@ def idempotent_route(
 
 def idempotent(
     *,
-    store: str | AsyncStore | AsyncOnce,
+    store: str | StoreClient | AsyncStore | AsyncOnce,
     scope: Callable[..., Any] | Scope,
     detach: bool = True,
     drain: Duration = defaults.HANDLER_DRAIN,
@@ -168,7 +169,7 @@ class _Guard:
         self._header = policy.rules.header.lower()
 
     def concerns(self, scope: Message) -> bool:
-        """Whether this request may have a key, as far as can be told before its route is known."""
+        """Whether this request may have a key, as far as is known before its route is."""
         rules = self.policy.rules
         if scope["method"] not in rules.methods:
             return False

@@ -19,6 +19,7 @@ from dupeproof.http.statuses import can_be_kept, has_length, is_unbuffered
 from dupeproof.http.view_adapters import READ_BEFORE, ReadBody, read_whole
 from dupeproof.http.views import guarded
 from dupeproof.http.wsgi import decoded
+from dupeproof.stores.clients import StoreClient
 
 try:
     from flask import Request, Response, current_app, request
@@ -48,7 +49,9 @@ class Idempotent:
     The other options are those of `dupeproof.http.rules.Options`.
     """
 
-    def __init__(self, *, store: str | Store | Once, scope: Scope, **options: Unpack[Options]) -> None:
+    def __init__(
+        self, *, store: str | StoreClient | Store | Once, scope: Scope, **options: Unpack[Options]
+    ) -> None:
         self._policy = RequestPolicy(store, scope, options)
 
     def close(self) -> None:
@@ -90,7 +93,7 @@ class _Incoming:
         request = self.request
         announced = announced_size(request.headers.get("Content-Length"), limit)
         content_type = request.headers.get("Content-Type", "").encode("latin-1", "replace")
-        if hasattr(request, "_cached_data"):  # read before, and kept; there is no other way to tell
+        if hasattr(request, "_cached_data"):  # read before, and kept; there is no public way to know
             data = request.get_data()
             check_size(len(data), limit)
             return ReadBody(content_type, (data,))

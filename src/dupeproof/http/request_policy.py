@@ -25,10 +25,11 @@ from dupeproof.http.keys import check_found, key_for, parse_key
 from dupeproof.http.problems import Code, Refused, problem
 from dupeproof.http.rules import GuardOptions, Options, Scope, make_rules, split_options
 from dupeproof.http.statuses import Fate
+from dupeproof.stores.clients import StoreClient
 
 
 class RequestPolicy:
-    def __init__(self, store: str | Store | Once, scope: Scope, options: Options) -> None:
+    def __init__(self, store: str | StoreClient | Store | Once, scope: Scope, options: Options) -> None:
         of_requests, of_guard = split_options(options)
         self.rules = make_rules(scope, of_requests, is_async=IS_ASYNC)
         self._once = _guard(store, of_guard, hold=self.rules.of_error is Fate.HOLD)
@@ -93,9 +94,9 @@ class RequestPolicy:
             )
 
     def is_inner(self, of_request: MutableMapping[str, Any], key: str) -> bool:
-        """Whether a guard like this one is around us, which has the key already; if not, those inside are told.
+        """Whether a guard like this one is around us, which has the key already; if not, inner guards are informed.
 
-        `of_request` travels with the request: an ASGI scope, an environ. The context variable alone would not tell it from a
+        `of_request` travels with the request: an ASGI scope, an environ. The context variable alone does not distinguish it from a
         request that its handler makes in this process, nor would the mark from one of before, whose scope is used again.
         """
         if current.get() is not None and of_request.get(self._mark) == key:
@@ -118,7 +119,7 @@ class RequestPolicy:
         try:
             return chosen_digest(head, chosen(request, whole))
         except Exception as exc:  # noqa: BLE001 - whatever a body that makes no sense does to it
-            # The handler will say what is wrong with it. Only the error's type is told: its text may quote the body.
+            # The handler will say what is wrong with it. Only the error's type is logged: its text may quote the body.
             logger.warning("fingerprint= failed with %s, so all of a request counts", type(exc).__name__)
             return request_digest(head, (whole,))
 
@@ -136,7 +137,7 @@ class RequestPolicy:
             self._once.close()
 
 
-def _guard(store: str | Store | Once, options: GuardOptions, *, hold: bool) -> Once:
+def _guard(store: str | StoreClient | Store | Once, options: GuardOptions, *, hold: bool) -> Once:
     if isinstance(store, Once):
         if options:
             raise ConfigError(

@@ -20,6 +20,7 @@ from dupeproof.http.problems import Refused, answer_to, problem
 from dupeproof.http.request_policy import RequestPolicy
 from dupeproof.http.rules import Options, Rules, Scope
 from dupeproof.http.statuses import Fate, can_be_kept, has_length, is_unbuffered
+from dupeproof.stores.clients import StoreClient
 
 Environ = dict[str, Any]
 _UNPREFIXED = ("CONTENT_TYPE", "CONTENT_LENGTH")
@@ -36,7 +37,7 @@ class WsgiRequest(Mapping[str, Any]):
         self.query: str = environ.get("QUERY_STRING", "")
 
     def header_values(self, header: str) -> list[str]:
-        """The value of a header, in which a WSGI server has adapted them all."""
+        """The value of a header, in which a WSGI server has joined them all."""
         return [self.headers[header]] if header in self.headers else []
 
     def __getitem__(self, name: str) -> Any:
@@ -264,7 +265,7 @@ class IdempotencyMiddleware:
     """
 
     def __init__(
-        self, app: App, *, store: str | Store | Once, scope: Scope, **options: Unpack[Options]
+        self, app: App, *, store: str | StoreClient | Store | Once, scope: Scope, **options: Unpack[Options]
     ) -> None:
         self._app = app
         self._policy = RequestPolicy(store, scope, options)

@@ -35,7 +35,7 @@ def fingerprint(
 ) -> str:
     """64 hex digits that are equal exactly when the chosen parts of two requests are.
 
-    Paths are names adapted by dots, from the top: `order.id`. A step is the key of a dict, the field of an object
+    Paths are names joined by dots, from the top: `order.id`. A step is the key of a dict, the field of an object
     (dataclass, attrs, msgspec, pydantic) or the index in a list; `*` is any one step, `**` any number of them:
 
         amount              the field at the top, and no other of that name

@@ -4,6 +4,7 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import psycopg
 
@@ -12,7 +13,7 @@ from dupeproof.outbox.insert_statements import CHANNEL
 from dupeproof.outbox.messages import Message, message_of, shard_of
 from dupeproof.outbox.reports import DeadMessage, Delivered, OutboxStatus
 from dupeproof.stores.postgres.connection import DeadlineConnection
-from dupeproof.stores.postgres.pool import connected
+from dupeproof.stores.postgres.pool import Pool, connected
 from dupeproof.stores.postgres.store import PostgresStore
 from dupeproof.stores.postgres.target import Target, target
 from dupeproof.stores.urls import StoreURL
@@ -22,7 +23,8 @@ class PostgresSource(PostgresStore):
     """The store's connections, retries and migrations, with the verbs of an outbox."""
 
     def __init__(self, target: Target) -> None:
-        super().__init__(target)
+        super().__init__(target, partial(Pool, target))
+        self._server = target
         self._listener: DeadlineConnection | None = None
 
     def take(self, token: bytes, lease: int, shards: int, most: int) -> list[Message]:
@@ -85,7 +87,7 @@ class PostgresSource(PostgresStore):
         if self._listener is None:
             listener, deadline = None, time.monotonic() + self._target.timeout
             try:
-                listener = connected(self._target, deadline)
+                listener = connected(self._server, deadline)
                 listener.execute_all(f"LISTEN {CHANNEL}")
             except (psycopg.Error, OSError) as exc:
                 logger.warning("The relay cannot listen for new messages, and polls: %s", type(exc).__name__)

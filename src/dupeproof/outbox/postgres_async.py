@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import psycopg
 
@@ -11,7 +12,7 @@ from dupeproof.outbox.insert_statements import CHANNEL
 from dupeproof.outbox.messages import Message, message_of, shard_of
 from dupeproof.outbox.reports import DeadMessage, Delivered, OutboxStatus
 from dupeproof.stores.postgres.connection_async import AsyncDeadlineConnection
-from dupeproof.stores.postgres.pool_async import connected
+from dupeproof.stores.postgres.pool_async import AsyncPool, connected
 from dupeproof.stores.postgres.store_async import AsyncPostgresStore
 from dupeproof.stores.postgres.target import Target, target
 from dupeproof.stores.urls import StoreURL
@@ -21,7 +22,8 @@ class AsyncPostgresSource(AsyncPostgresStore):
     """The store's connections, retries and migrations, with the verbs of an outbox."""
 
     def __init__(self, target: Target) -> None:
-        super().__init__(target)
+        super().__init__(target, partial(AsyncPool, target))
+        self._server = target
         self._listener: AsyncDeadlineConnection | None = None
 
     async def take(self, token: bytes, lease: int, shards: int, most: int) -> list[Message]:
@@ -86,7 +88,7 @@ class AsyncPostgresSource(AsyncPostgresStore):
         if self._listener is None:
             listener, deadline = None, time.monotonic() + self._target.timeout
             try:
-                listener = await connected(self._target, deadline)
+                listener = await connected(self._server, deadline)
                 await listener.execute_all(f"LISTEN {CHANNEL}")
             except (psycopg.Error, OSError) as exc:
                 logger.warning("The relay cannot listen for new messages, and polls: %s", type(exc).__name__)

@@ -13,6 +13,8 @@ from dupeproof.core.events import Listener
 from dupeproof.core.protocols import AsyncPurgeable, AsyncStore, Purgeable, Store
 from dupeproof.errors import ConfigError
 from dupeproof.sql.database_option import is_mysql
+from dupeproof.stores import clients
+from dupeproof.stores.clients import StoreClient
 from dupeproof.stores.tiered import TieredStore
 from dupeproof.stores.tiered_async import AsyncTieredStore
 from dupeproof.stores.urls import parse_url, redact, split_tiers
@@ -59,8 +61,22 @@ BACKENDS: dict[str, Backend] = {
 }
 
 
-def open_store(url: str, observers: Sequence[Listener] = ()) -> Store:
-    """The sync store for a URL. Nothing is connected yet; that happens on first use."""
+_CLIENTS = {
+    "redis": _REDIS,
+    "psycopg_pool": _POSTGRES,
+    "sqlalchemy": _POSTGRES,
+}
+"""By the library a client of the caller's comes from."""
+
+
+def open_store(url: str | StoreClient, observers: Sequence[Listener] = ()) -> Store:
+    """The sync store for a URL, or over a client of the caller's. Nothing is connected yet; that happens on first use."""
+    if not isinstance(url, str):
+        backend = _of_client(url, is_async=False)
+        store = _module(backend, backend.driver or "").over_client(url)
+        if observers:
+            store = ObservedStore(store, observers)
+        return CoalescingStore(store) if backend.coalesces_threads else store
     if tiers := tiers_of(url):
         fast, durable = (open_store(tier, observers) for tier in tiers)
         return TieredStore(fast, durable)  # type: ignore[arg-type]
@@ -71,8 +87,14 @@ def open_store(url: str, observers: Sequence[Listener] = ()) -> Store:
     return CoalescingStore(store) if backend.coalesces_threads else store
 
 
-def open_async_store(url: str, observers: Sequence[Listener] = ()) -> AsyncStore:
-    """The async store for a URL. Needs no running loop."""
+def open_async_store(url: str | StoreClient, observers: Sequence[Listener] = ()) -> AsyncStore:
+    """The async store for a URL, or over a client of the caller's. Needs no running loop."""
+    if not isinstance(url, str):
+        backend = _of_client(url, is_async=True)
+        store = _module(backend, backend.driver or "").over_async_client(url)
+        if observers:
+            store = AsyncObservedStore(store, observers)
+        return AsyncCoalescingStore(store) if backend.coalesces_tasks else store
     if tiers := tiers_of(url):
         fast, durable = (open_async_store(tier, observers) for tier in tiers)
         return AsyncTieredStore(fast, durable)  # type: ignore[arg-type]
@@ -84,22 +106,27 @@ def open_async_store(url: str, observers: Sequence[Listener] = ()) -> AsyncStore
 
 
 def resolve_store(
-    store: str | StoreT, opener: Callable[[str], StoreT], *, is_async: bool, verb: str = "finish"
+    store: str | StoreClient | StoreT,
+    opener: Callable[[str | StoreClient], StoreT],
+    *,
+    is_async: bool,
+    verb: str = "finish",
 ) -> StoreT:
-    """A URL opened, or a store of the right kind as it is: one that has this verb, which no guard has."""
-    if isinstance(store, str):
-        return opener(store)
+    """A URL opened, or a client's store, or a store of the right kind as it is: one that has this verb, which no guard has."""
+    if isinstance(store, str) or clients.checked_kind(store, is_async=is_async) is not None:
+        return opener(store)  # type: ignore[arg-type] # told by its type's name
     found = getattr(store, verb, None)
     if found is None:
         raise ConfigError(
-            f"expected a store URL or a store, got {type(store).__name__}; of a guard give the URL or store it has"
+            f"expected a store URL, a store, or a client (redis.Redis, psycopg_pool.ConnectionPool, SQLAlchemy's Engine), "
+            f"got {type(store).__name__}; of a guard give the URL or store it has"
         )
     if inspect.iscoroutinefunction(getattr(store, "close", found)) is not is_async:
         kind = "sync" if is_async else "async"
         raise ConfigError(
             f"{type(store).__name__} is {kind}; give it to the {kind} class, or pass a URL here"
         )
-    return store
+    return store  # type: ignore[return-value] # it has the verb, so it is no client
 
 
 def durable_url(url: str) -> str:
@@ -122,6 +149,16 @@ def tiers_of(url: str) -> tuple[str, str] | None:
     return fast, durable
 
 
+def _of_client(client: StoreClient, *, is_async: bool) -> Backend:
+    kind = clients.checked_kind(client, is_async=is_async)
+    if kind is None:
+        raise ConfigError(f"a {type(client).__qualname__} is neither a URL nor a client dupeproof knows")
+    # Tasks share no connection here, as they do with our own client: so they share round trips instead.
+    return replace(
+        _CLIENTS[kind.library], coalesces_threads=not kind.is_cluster, coalesces_tasks=not kind.is_cluster
+    )
+
+
 def _backend(url: str) -> Backend:
     scheme, separator, _ = url.partition("://")
     backend = BACKENDS.get(scheme) if separator else None
@@ -140,12 +177,14 @@ def _backend(url: str) -> Backend:
 
 
 def _module(backend: Backend, url: str) -> Any:
+    """`url` may be the name of a driver, where a client was given."""
     try:
         return import_module(backend.module)
     except ModuleNotFoundError as exc:
         if backend.driver is None or (exc.name or "").partition(".")[0] != backend.driver:
             raise
+        scheme, separator, _ = url.partition("://")
         raise ConfigError(
-            f"{url.partition(':')[0]}:// needs the {backend.driver} driver, which is not installed; "
+            f"{scheme}{separator} needs the {backend.driver} driver, which is not installed; "
             f'run: pip install "dupeproof[{backend.extra}]"'
         ) from exc

@@ -64,6 +64,11 @@ def gather(works: Iterable[Callable[[], T]]) -> list[T]:
     return results
 
 
+def within(seconds: float, work: Callable[[], T]) -> T:  # noqa: ARG001
+    """For a thread there are only the limits of what it calls."""
+    return work()
+
+
 class Turnstile:
     """Lets a bounded number in at a time. A queue of places, because the standard semaphore is written in Python."""
 

@@ -2,7 +2,7 @@
 """Where connections belong, and doing several things at a time, for tasks."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
 from dupeproof import forks
@@ -65,6 +65,12 @@ async def gather(works: Iterable[Callable[[], Coroutine[Any, Any, T]]]) -> list[
         if isinstance(result, BaseException):
             raise result
     return results  # type: ignore[return-value]
+
+
+async def within(seconds: float, work: Callable[[], Awaitable[T]]) -> T:
+    """Given up after that time, with `TimeoutError`."""
+    async with asyncio.timeout(max(0.0, seconds)):
+        return await work()
 
 
 class Turnstile:

@@ -16,6 +16,7 @@ from dupeproof.guards.options import resolve_store
 from dupeproof.guards.runtime import IS_ASYNC
 from dupeproof.keys.names import check_namespace, key_digest
 from dupeproof.stores import open_store
+from dupeproof.stores.clients import StoreClient
 from dupeproof.tokens.signature import Secret, Signer, Token, TokenStatus
 
 
@@ -36,7 +37,7 @@ class OneTimeTokens:
 
     def __init__(
         self,
-        store: str | Store,
+        store: str | StoreClient | Store,
         *,
         secret: Secret | Mapping[str, Secret],
         namespace: str = defaults.NAMESPACE,
@@ -54,7 +55,9 @@ class OneTimeTokens:
         self._store = resolve_store(store, open_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
         if not isinstance(self._store, SeenSet):
-            raise ConfigError(f"{type(self._store).__name__} keeps no marks, so it cannot tell used tokens")
+            raise ConfigError(
+                f"{type(self._store).__name__} keeps no marks, so it cannot recognise used tokens"
+            )
         self._used: SeenSet = self._store
 
     def issue(self, context: Mapping[str, Any], ttl: Duration) -> str:

@@ -15,6 +15,7 @@ from dupeproof.guards.options import resolve_store
 from dupeproof.guards.runtime_async import IS_ASYNC
 from dupeproof.keys.names import check_namespace, key_digest
 from dupeproof.stores import open_async_store
+from dupeproof.stores.clients import StoreClient
 from dupeproof.tokens.signature import Secret, Signer, Token, TokenStatus
 
 
@@ -35,7 +36,7 @@ class AsyncOneTimeTokens:
 
     def __init__(
         self,
-        store: str | AsyncStore,
+        store: str | StoreClient | AsyncStore,
         *,
         secret: Secret | Mapping[str, Secret],
         namespace: str = defaults.NAMESPACE,
@@ -53,7 +54,9 @@ class AsyncOneTimeTokens:
         self._store = resolve_store(store, open_async_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
         if not isinstance(self._store, AsyncSeenSet):
-            raise ConfigError(f"{type(self._store).__name__} keeps no marks, so it cannot tell used tokens")
+            raise ConfigError(
+                f"{type(self._store).__name__} keeps no marks, so it cannot recognise used tokens"
+            )
         self._used: AsyncSeenSet = self._store
 
     def issue(self, context: Mapping[str, Any], ttl: Duration) -> str:

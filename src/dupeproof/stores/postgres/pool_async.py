@@ -61,7 +61,7 @@ class AsyncPool:
         connection.latest = deadline - self._margin
         return connection
 
-    def give(self, connection: AsyncDeadlineConnection) -> None:
+    async def give(self, connection: AsyncDeadlineConnection) -> None:
         """Back, to be used again unless something was left half said on it."""
         if self._closed or connection.pgconn.transaction_status != _IDLE:
             if connection.is_silent:

@@ -4,11 +4,10 @@ The driver's way with lists costs more than the server's work on them.
 """
 
 import struct
+import uuid
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
-
-from psycopg.pq.abc import PGresult
 
 from dupeproof.core import outcomes
 from dupeproof.core.outcomes import Outcome
@@ -42,6 +41,18 @@ _SIZE = struct.Struct(">i")
 _FIELD = struct.Struct(">ii")
 """Its type and its size, which is negative for NULL."""
 _UUID_SIZE = _SIZE.pack(16)
+
+
+class Answer(Protocol):
+    """Rows in binary form, as libpq has them."""
+
+    @property
+    def ntuples(self) -> int: ...
+
+    @property
+    def nfields(self) -> int: ...
+
+    def get_value(self, row_number: int, column_number: int, /) -> bytes | None: ...
 
 
 class Keyed(Protocol):
@@ -118,20 +129,12 @@ def mark_columns(marks: Sequence[Mark]) -> Values:
     ]
 
 
-def outcome_of(result: PGresult) -> Outcome:
-    """Of the one row, which comes as one value. Without a verdict it was won at the first attempt."""
-    data = result.get_value(0, 0) or b""
-    fields, at = [], _SIZE.size
-    while at < len(data):
-        _, size = _FIELD.unpack_from(data, at)
-        start = at + _FIELD.size
-        at = start + size if size > 0 else start
-        fields.append(data[start:at])
-    verdict, *details = fields
+def outcome_of(result: Answer) -> Outcome:
+    verdict, *details = fields_of(result.get_value(0, 0) or b"")
     return _outcome(verdict, *details) if verdict else _FIRST
 
 
-def outcomes_of(result: PGresult, order: Sequence[int]) -> list[Outcome]:
+def outcomes_of(result: Answer, order: Sequence[int]) -> list[Outcome]:
     """The server tells of those that were not won at the first attempt."""
     answers: list[Outcome] = [_FIRST] * len(order)
     for row in range(result.ntuples):
@@ -140,7 +143,7 @@ def outcomes_of(result: PGresult, order: Sequence[int]) -> list[Outcome]:
     return answers
 
 
-def answers_of(result: PGresult, order: Sequence[int]) -> list[bool]:
+def answers_of(result: Answer, order: Sequence[int]) -> list[bool]:
     """The server tells of those that are no longer theirs."""
     answers = [True] * len(order)
     for row in range(result.ntuples):
@@ -149,13 +152,20 @@ def answers_of(result: PGresult, order: Sequence[int]) -> list[bool]:
 
 
 def found(rows: Rows, keys: Sequence[bytes]) -> list[Found | None]:
-    by_key = {row[0].bytes: _found(*row[1:]) for row in rows}
+    by_key = {digest(row[0]): _found(*row[1:]) for row in rows}
     return [by_key.get(key) for key in keys]
 
 
 def found_marks(rows: Rows, keys: Sequence[bytes]) -> list[FoundMark | None]:
-    by_key = {key.bytes: FoundMark(bytes(meta), *rest) for key, meta, *rest in rows}
+    by_key = {digest(key): FoundMark(bytes(meta), *rest) for key, meta, *rest in rows}
     return [by_key.get(key) for key in keys]
+
+
+def digest(key: uuid.UUID | str | None) -> bytes:
+    """Some drivers give a uuid as text. There may be a row that only looks at the clock."""
+    if key is None:
+        return b""
+    return (uuid.UUID(key) if isinstance(key, str) else key).bytes
 
 
 def _shared(array: Callable[[Sequence[T]], bytes], values: list[T]) -> bytes:
@@ -242,6 +252,17 @@ def array(element: int, values: Sequence[bytes]) -> bytes:
     return b"".join(parts)
 
 
+def elements_of(data: bytes) -> list[bytes]:
+    """The elements of an array as `array` makes it."""
+    elements, at = [], _HEAD.size
+    while at < len(data):
+        (size,) = _SIZE.unpack_from(data, at)
+        start = at + _SIZE.size
+        at = start + size
+        elements.append(data[start:at])
+    return elements
+
+
 def bytes_array(values: Sequence[bytes]) -> bytes:
     return array(BYTES, values)
 
@@ -263,7 +284,7 @@ def integer_array(values: Sequence[int]) -> bytes:
 
 
 def uuid_array(digests: Sequence[bytes]) -> bytes:
-    """All of one size, so they can be adapted by it."""
+    """All of one size, so they can be joined by it."""
     elements = _UUID_SIZE + _UUID_SIZE.join(digests) if digests else b""
     return _HEAD.pack(1, 0, UUID, len(digests), 1) + elements
 
@@ -274,3 +295,14 @@ def uuids_of(data: bytes | None) -> list[bytes]:
         return []
     step = _SIZE.size + 16
     return [data[start : start + 16] for start in range(_HEAD.size + _SIZE.size, len(data), step)]
+
+
+def fields_of(data: bytes) -> list[bytes]:
+    """The fields of a row the server sent as one value; nothing for NULL."""
+    fields, at = [], _SIZE.size
+    while at < len(data):
+        _, size = _FIELD.unpack_from(data, at)
+        start = at + _FIELD.size
+        at = start + size if size > 0 else start
+        fields.append(data[start:at])
+    return fields

@@ -26,9 +26,7 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
-from dupeproof.sql.psycopg import Psycopg
 from dupeproof.stores.postgres import migrations, queries, rows, sequences
-from dupeproof.stores.postgres.connection import DeadlineConnection, Rows
 from dupeproof.stores.postgres.faults import (
     CONNECTION_LOST,
     NOT_PREPARED,
@@ -39,10 +37,11 @@ from dupeproof.stores.postgres.faults import (
     unavailable,
 )
 from dupeproof.stores.postgres.migrate import migrate
-from dupeproof.stores.postgres.pool import Pool
-from dupeproof.stores.postgres.rows import bigint, uuids_of
+from dupeproof.stores.postgres.protocols import Rows, StoreConnection, StorePool
+from dupeproof.stores.postgres.queries import PreparedQuery
+from dupeproof.stores.postgres.rows import Answer, bigint, uuids_of
 from dupeproof.stores.postgres.statements import statement
-from dupeproof.stores.postgres.target import Target
+from dupeproof.stores.postgres.target import Limits
 from dupeproof.stores.purge import purge_inbox
 from dupeproof.stores.repeats import Repeats
 from dupeproof.stores.runtime import PerProcess, sleep
@@ -56,15 +55,24 @@ _LARGE = 100_000
 """Bytes from which an answer may take its time, although somebody is there."""
 
 
-_query = DeadlineConnection.query
+def _query(connection: StoreConnection, query: PreparedQuery, parameters: Sequence[bytes]) -> Answer:
+    return connection.query(query, parameters)
+
+
+def _execute_all(connection: StoreConnection, text: str, parameters: Sequence[Any]) -> Rows:
+    return connection.execute_all(text, parameters)
+
+
+def _execute_in_time(connection: StoreConnection, text: str, parameters: Sequence[Any]) -> Rows:
+    return connection.execute_in_time(text, parameters)
 
 
 class PostgresStore:
     """Records and marks in two tables; decisions in versioned functions of the database."""
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._pools = PerProcess(lambda: Pool(target), Pool.close)
+    def __init__(self, limits: Limits, pools: Callable[[], StorePool]) -> None:
+        self._target = limits
+        self._pools = PerProcess(pools, _close)
         self._repeats = Repeats()
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
@@ -116,7 +124,7 @@ class PostgresStore:
 
     def forget(self, keys: Sequence[bytes]) -> list[bool]:
         # Not repeated after a lost reply, nor done late: there may be a record by then that nobody wants to forget.
-        gone = {row[0].bytes for row in self._run_in_time("forget", keys)}
+        gone = {rows.digest(row[0]) for row in self._run_in_time("forget", keys)}
         return [key in gone for key in keys]
 
     def mark(self, marks: Sequence[Mark]) -> list[bool]:
@@ -141,7 +149,7 @@ class PostgresStore:
     def unmark(self, marks: Sequence[Mark]) -> list[bool]:
         # Not repeated after a lost reply, as a release is not.
         columns = [[mark.key.hex() for mark in marks], [mark.token for mark in marks]]
-        gone = {row[0].bytes for row in self._run("unmark", columns, repeat=False)}
+        gone = {rows.digest(row[0]) for row in self._run("unmark", columns, repeat=False)}
         return [mark.key in gone for mark in marks]
 
     def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
@@ -152,7 +160,7 @@ class PostgresStore:
         return self._said(_advanced, numbers, (), repeat=False) if numbers else []
 
     def retire(self, keys: Sequence[bytes]) -> list[bool]:
-        gone = {row[0].bytes for row in self._run_in_time("retire", keys)}
+        gone = {rows.digest(row[0]) for row in self._run_in_time("retire", keys)}
         return [key in gone for key in keys]
 
     def sequences(self) -> SequenceStats:
@@ -211,7 +219,7 @@ class PostgresStore:
             connection.deadline = self._deadline()
 
         try:
-            return migrate(Psycopg(connection), begin)
+            return migrate(connection.adapted, begin)
         finally:
             pool.give(connection)
 
@@ -219,15 +227,15 @@ class PostgresStore:
         return time.monotonic() + self._target.timeout
 
     def _run(self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True) -> Rows:
-        return self._said(DeadlineConnection.execute_all, statement(name), parameters, repeat=repeat)
+        return self._said(_execute_all, statement(name), parameters, repeat=repeat)
 
     def _run_in_time(self, name: str, keys: Sequence[bytes]) -> Rows:
         named = [[key.hex() for key in keys]]
-        return self._said(DeadlineConnection.execute_in_time, statement(name), named, repeat=False)
+        return self._said(_execute_in_time, statement(name), named, repeat=False)
 
     def _said(
         self,
-        say: Callable[[DeadlineConnection, T, Sequence[Any]], R],
+        say: Callable[[StoreConnection, T, Sequence[Any]], R],
         what: T,
         parameters: Sequence[Any],
         *,
@@ -298,13 +306,18 @@ class PostgresStore:
         raise AssertionError
 
 
-def _inbox_purged(connection: DeadlineConnection, limit: int, _: Sequence[Any]) -> int:
-    with connection.transaction():
-        return purge_inbox(Psycopg(connection), limit)
+def _close(pool: StorePool) -> None:
+    pool.close()
 
 
-def _advanced(connection: DeadlineConnection, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:
-    adapted = Psycopg(connection)
+def _inbox_purged(connection: StoreConnection, limit: int, _: Sequence[Any]) -> int:
+    adapted = connection.adapted
+    with adapted.transaction():
+        return purge_inbox(adapted, limit)
+
+
+def _advanced(connection: StoreConnection, numbers: Sequence[Number], _: Sequence[Any]) -> list[Verdict]:
+    adapted = connection.adapted
     while True:
         with connection.transaction_in_time():
             verdicts = sequences.advance_known(adapted, numbers)

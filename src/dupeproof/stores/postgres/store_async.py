@@ -25,10 +25,8 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
-from dupeproof.sql.psycopg_async import AsyncPsycopg
 from dupeproof.stores.postgres import migrations, queries, rows
 from dupeproof.stores.postgres import sequences_async as sequences
-from dupeproof.stores.postgres.connection_async import AsyncDeadlineConnection, Rows
 from dupeproof.stores.postgres.faults import (
     CONNECTION_LOST,
     NOT_PREPARED,
@@ -39,10 +37,11 @@ from dupeproof.stores.postgres.faults import (
     unavailable,
 )
 from dupeproof.stores.postgres.migrate_async import migrate
-from dupeproof.stores.postgres.pool_async import AsyncPool
-from dupeproof.stores.postgres.rows import bigint, uuids_of
+from dupeproof.stores.postgres.protocols_async import AsyncStoreConnection, AsyncStorePool, Rows
+from dupeproof.stores.postgres.queries import PreparedQuery
+from dupeproof.stores.postgres.rows import Answer, bigint, uuids_of
 from dupeproof.stores.postgres.statements import statement
-from dupeproof.stores.postgres.target import Target
+from dupeproof.stores.postgres.target import Limits
 from dupeproof.stores.purge_async import purge_inbox
 from dupeproof.stores.repeats_async import AsyncRepeats
 from dupeproof.stores.runtime_async import PerLoop, sleep
@@ -56,15 +55,28 @@ _LARGE = 100_000
 """Bytes from which an answer may take its time, although somebody is there."""
 
 
-_query = AsyncDeadlineConnection.query
+def _query(
+    connection: AsyncStoreConnection, query: PreparedQuery, parameters: Sequence[bytes]
+) -> Awaitable[Answer]:
+    return connection.query(query, parameters)
+
+
+def _execute_all(connection: AsyncStoreConnection, text: str, parameters: Sequence[Any]) -> Awaitable[Rows]:
+    return connection.execute_all(text, parameters)
+
+
+def _execute_in_time(
+    connection: AsyncStoreConnection, text: str, parameters: Sequence[Any]
+) -> Awaitable[Rows]:
+    return connection.execute_in_time(text, parameters)
 
 
 class AsyncPostgresStore:
     """Records and marks in two tables; decisions in versioned functions of the database."""
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._pools = PerLoop(lambda: AsyncPool(target), AsyncPool.close)
+    def __init__(self, limits: Limits, pools: Callable[[], AsyncStorePool]) -> None:
+        self._target = limits
+        self._pools = PerLoop(pools, _close)
         self._repeats = AsyncRepeats()
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
@@ -116,7 +128,7 @@ class AsyncPostgresStore:
 
     async def forget(self, keys: Sequence[bytes]) -> list[bool]:
         # Not repeated after a lost reply, nor done late: there may be a record by then that nobody wants to forget.
-        gone = {row[0].bytes for row in await self._run_in_time("forget", keys)}
+        gone = {rows.digest(row[0]) for row in await self._run_in_time("forget", keys)}
         return [key in gone for key in keys]
 
     async def mark(self, marks: Sequence[Mark]) -> list[bool]:
@@ -141,7 +153,7 @@ class AsyncPostgresStore:
     async def unmark(self, marks: Sequence[Mark]) -> list[bool]:
         # Not repeated after a lost reply, as a release is not.
         columns = [[mark.key.hex() for mark in marks], [mark.token for mark in marks]]
-        gone = {row[0].bytes for row in await self._run("unmark", columns, repeat=False)}
+        gone = {rows.digest(row[0]) for row in await self._run("unmark", columns, repeat=False)}
         return [mark.key in gone for mark in marks]
 
     async def marks(self, keys: Sequence[bytes]) -> list[FoundMark | None]:
@@ -152,7 +164,7 @@ class AsyncPostgresStore:
         return await self._said(_advanced, numbers, (), repeat=False) if numbers else []
 
     async def retire(self, keys: Sequence[bytes]) -> list[bool]:
-        gone = {row[0].bytes for row in await self._run_in_time("retire", keys)}
+        gone = {rows.digest(row[0]) for row in await self._run_in_time("retire", keys)}
         return [key in gone for key in keys]
 
     async def sequences(self) -> SequenceStats:
@@ -211,25 +223,23 @@ class AsyncPostgresStore:
             connection.deadline = self._deadline()
 
         try:
-            return await migrate(AsyncPsycopg(connection), begin)
+            return await migrate(connection.adapted, begin)
         finally:
-            pool.give(connection)
+            await pool.give(connection)
 
     def _deadline(self) -> float:
         return time.monotonic() + self._target.timeout
 
     async def _run(self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True) -> Rows:
-        return await self._said(
-            AsyncDeadlineConnection.execute_all, statement(name), parameters, repeat=repeat
-        )
+        return await self._said(_execute_all, statement(name), parameters, repeat=repeat)
 
     async def _run_in_time(self, name: str, keys: Sequence[bytes]) -> Rows:
         named = [[key.hex() for key in keys]]
-        return await self._said(AsyncDeadlineConnection.execute_in_time, statement(name), named, repeat=False)
+        return await self._said(_execute_in_time, statement(name), named, repeat=False)
 
     async def _said(
         self,
-        say: Callable[[AsyncDeadlineConnection, T, Sequence[Any]], Awaitable[R]],
+        say: Callable[[AsyncStoreConnection, T, Sequence[Any]], Awaitable[R]],
         what: T,
         parameters: Sequence[Any],
         *,
@@ -265,7 +275,7 @@ class AsyncPostgresStore:
                         )
                         raise
                     finally:
-                        pool.give(connection)
+                        await pool.give(connection)
                 except SCHEMA_MISSING:
                     if tries >= _TRIES:
                         raise
@@ -300,15 +310,20 @@ class AsyncPostgresStore:
         raise AssertionError
 
 
-async def _inbox_purged(connection: AsyncDeadlineConnection, limit: int, _: Sequence[Any]) -> int:
-    async with connection.transaction():
-        return await purge_inbox(AsyncPsycopg(connection), limit)
+def _close(pool: AsyncStorePool) -> None:
+    pool.close()
+
+
+async def _inbox_purged(connection: AsyncStoreConnection, limit: int, _: Sequence[Any]) -> int:
+    adapted = connection.adapted
+    async with adapted.transaction():
+        return await purge_inbox(adapted, limit)
 
 
 async def _advanced(
-    connection: AsyncDeadlineConnection, numbers: Sequence[Number], _: Sequence[Any]
+    connection: AsyncStoreConnection, numbers: Sequence[Number], _: Sequence[Any]
 ) -> list[Verdict]:
-    adapted = AsyncPsycopg(connection)
+    adapted = connection.adapted
     while True:
         async with connection.transaction_in_time():
             verdicts = await sequences.advance_known(adapted, numbers)

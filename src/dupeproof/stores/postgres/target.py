@@ -13,17 +13,21 @@ from dupeproof.stores.urls import StoreURL
 _LONGEST_MARGIN = 0.5
 
 
-class Target(Struct, frozen=True):
-    hosts: Hosts
+class Limits(Struct, frozen=True):
     shown: str
+    """What it is called in errors."""
     timeout: float
-    pool: int
-    """Connections at most."""
 
     @property
     def margin(self) -> float:
         """Seconds by which the server gives up before its caller does, so that its answer still gets there."""
         return min(self.timeout / 10, _LONGEST_MARGIN)
+
+
+class Target(Limits, frozen=True, kw_only=True):
+    hosts: Hosts
+    pool: int
+    """Connections at most."""
 
 
 def target(url: StoreURL) -> Target:
@@ -32,7 +36,7 @@ def target(url: StoreURL) -> Target:
     pool = url.options.get("pool", "10")
     if not (pool.isascii() and pool.isdigit()) or int(pool) < 1:
         raise ConfigError(f"pool must be a number of connections, at least 1; got {pool!r}")
-    return Target(Hosts(found, shown), shown, url.timeout, int(pool))
+    return Target(shown, url.timeout, hosts=Hosts(found, shown), pool=int(pool))
 
 
 def plain_connection(wanted: Target) -> psycopg.Connection:

@@ -24,10 +24,9 @@ from dupeproof.stores.redis.faults import (
     translated,
     unavailable,
 )
-from dupeproof.stores.redis.node import Node
 from dupeproof.stores.redis.resp import Command, pack
 from dupeproof.stores.redis.targets import Address, Target
-from dupeproof.stores.redis.topology import Cluster, Topology, topology
+from dupeproof.stores.redis.topology import Server, Sharded, Topology, topology
 from dupeproof.stores.runtime import PerProcess, gather, sleep
 
 _PAUSE = 0.1
@@ -38,9 +37,10 @@ ANYWHERE = 0
 class Client:
     """Sends packed commands. Repeats one whose reply was lost only if told that it may."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, places: Callable[[], Topology] | None = None) -> None:
+        """`places` is how the servers are reached, where that is not by connections of our own."""
         self.target = target
-        self._places = PerProcess(lambda: topology(target), Topology.discard)
+        self._places = PerProcess(places or partial(topology, target), _discard)
 
     def until(self) -> float:
         """When a call that is made now is given up."""
@@ -65,21 +65,22 @@ class Client:
             deadline = self.until()
         patient = self.target.kind != "single"
         asked: Address | None = None
-        node: Node | None = None
+        node: Server | None = None
         tries = 0
+        why: Exception | None = None
         try:
             while True:
                 tries += 1
                 if tries > 1:
                     places = self._places.get()  # others, if the guard was closed meanwhile
                 try:
-                    if asked is not None and isinstance(places, Cluster):
+                    if asked is not None and isinstance(places, Sharded):
                         return _ask_sent(places.node(asked), command)
                     node = places.known(tag)
                     if node is not None and tries == 1:
                         return node.ask(command)
                     node = node or places.node_for(tag)
-                    return node.ask(command, _left(deadline))
+                    return node.ask(command, _left(deadline, why))
                 except NoScriptError:
                     # Nothing was run: the server has forgotten its scripts, or never saw this one.
                     if in_full is None:
@@ -99,7 +100,8 @@ class Client:
                     if time.monotonic() > deadline:
                         raise
                     asked = (exc.host, exc.port)
-                except NOT_RUN:
+                except NOT_RUN as exc:
+                    why = exc
                     # Sentinels and clusters get time to fail over, a lone server none: nobody takes its place.
                     asked = None
                     places.doubt()
@@ -182,7 +184,7 @@ class Client:
                     replies[index] = reply
             return replies
 
-    def primaries(self) -> Sequence[Node]:
+    def primaries(self) -> Sequence[Server]:
         return self._places.get().primaries()
 
     def close(self) -> None:
@@ -190,7 +192,7 @@ class Client:
         if places is not None:
             places.close()
 
-    def _together(self, node: Node, commands: Sequence[Command], *, repeat: bool) -> list[Any]:
+    def _together(self, node: Server, commands: Sequence[Command], *, repeat: bool) -> list[Any]:
         """The replies of one node. Where none came, what may be sent again is answered with why, as if by the server."""
         try:
             return node.ask_many(commands)
@@ -206,25 +208,30 @@ class Client:
             raise
 
 
+def _discard(places: Topology) -> None:
+    places.discard()
+
+
 _LOST = NotSent("lost its connection")
 """Stands for a reply that never came, of a command that may be repeated."""
 
 
-def _left(deadline: float) -> float:
+def _left(deadline: float, why: Exception | None) -> float:
+    """Seconds; or why it was not found until then, such as a certificate of all its Sentinels."""
     left = deadline - time.monotonic()
     if left <= 0:
-        raise NotSent("was not found in time")
+        raise why or NotSent("was not found in time")
     return left
 
 
-def _by_node(places: Topology, tags: Sequence[int]) -> dict[Node, Sequence[int]]:
-    groups: dict[Node, list[int]] = {}
+def _by_node(places: Topology, tags: Sequence[int]) -> dict[Server, Sequence[int]]:
+    groups: dict[Server, list[int]] = {}
     for index, tag in enumerate(tags):
         groups.setdefault(places.known(tag) or places.node_for(tag), []).append(index)
     return dict(groups)
 
 
-def _ask_sent(node: Node, command: Command) -> Any:
+def _ask_sent(node: Server, command: Command) -> Any:
     """The slot is being moved; its new node serves it only to those who say that they were sent."""
     _, reply = node.ask_many([pack(b"ASKING"), command])
     if isinstance(reply, Exception):

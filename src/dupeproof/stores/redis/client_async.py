@@ -23,10 +23,9 @@ from dupeproof.stores.redis.faults import (
     translated,
     unavailable,
 )
-from dupeproof.stores.redis.node_async import AsyncNode
 from dupeproof.stores.redis.resp import Command, pack
 from dupeproof.stores.redis.targets import Address, Target
-from dupeproof.stores.redis.topology_async import AsyncCluster, AsyncTopology, topology
+from dupeproof.stores.redis.topology_async import AsyncServer, AsyncSharded, AsyncTopology, topology
 from dupeproof.stores.runtime_async import PerLoop, gather, sleep
 
 _PAUSE = 0.1
@@ -37,9 +36,10 @@ ANYWHERE = 0
 class AsyncClient:
     """Sends packed commands. Repeats one whose reply was lost only if told that it may."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, places: Callable[[], AsyncTopology] | None = None) -> None:
+        """`places` is how the servers are reached, where that is not by connections of our own."""
         self.target = target
-        self._places = PerLoop(lambda: topology(target), AsyncTopology.discard)
+        self._places = PerLoop(places or partial(topology, target), _discard)
 
     def until(self) -> float:
         """When a call that is made now is given up."""
@@ -64,21 +64,22 @@ class AsyncClient:
             deadline = self.until()
         patient = self.target.kind != "single"
         asked: Address | None = None
-        node: AsyncNode | None = None
+        node: AsyncServer | None = None
         tries = 0
+        why: Exception | None = None
         try:
             while True:
                 tries += 1
                 if tries > 1:
                     places = self._places.get()  # others, if the guard was closed meanwhile
                 try:
-                    if asked is not None and isinstance(places, AsyncCluster):
+                    if asked is not None and isinstance(places, AsyncSharded):
                         return await _ask_sent(places.node(asked), command)
                     node = places.known(tag)
                     if node is not None and tries == 1:
                         return await node.ask(command)
                     node = node or await places.node_for(tag)
-                    return await node.ask(command, _left(deadline))
+                    return await node.ask(command, _left(deadline, why))
                 except NoScriptError:
                     # Nothing was run: the server has forgotten its scripts, or never saw this one.
                     if in_full is None:
@@ -98,7 +99,8 @@ class AsyncClient:
                     if time.monotonic() > deadline:
                         raise
                     asked = (exc.host, exc.port)
-                except NOT_RUN:
+                except NOT_RUN as exc:
+                    why = exc
                     # Sentinels and clusters get time to fail over, a lone server none: nobody takes its place.
                     asked = None
                     places.doubt()
@@ -181,7 +183,7 @@ class AsyncClient:
                     replies[index] = reply
             return replies
 
-    async def primaries(self) -> Sequence[AsyncNode]:
+    async def primaries(self) -> Sequence[AsyncServer]:
         return await self._places.get().primaries()
 
     async def close(self) -> None:
@@ -189,7 +191,7 @@ class AsyncClient:
         if places is not None:
             await places.close()
 
-    async def _together(self, node: AsyncNode, commands: Sequence[Command], *, repeat: bool) -> list[Any]:
+    async def _together(self, node: AsyncServer, commands: Sequence[Command], *, repeat: bool) -> list[Any]:
         """The replies of one node. Where none came, what may be sent again is answered with why, as if by the server."""
         try:
             return await node.ask_many(commands)
@@ -205,25 +207,30 @@ class AsyncClient:
             raise
 
 
+def _discard(places: AsyncTopology) -> None:
+    places.discard()
+
+
 _LOST = NotSent("lost its connection")
 """Stands for a reply that never came, of a command that may be repeated."""
 
 
-def _left(deadline: float) -> float:
+def _left(deadline: float, why: Exception | None) -> float:
+    """Seconds; or why it was not found until then, such as a certificate of all its Sentinels."""
     left = deadline - time.monotonic()
     if left <= 0:
-        raise NotSent("was not found in time")
+        raise why or NotSent("was not found in time")
     return left
 
 
-async def _by_node(places: AsyncTopology, tags: Sequence[int]) -> dict[AsyncNode, Sequence[int]]:
-    groups: dict[AsyncNode, list[int]] = {}
+async def _by_node(places: AsyncTopology, tags: Sequence[int]) -> dict[AsyncServer, Sequence[int]]:
+    groups: dict[AsyncServer, list[int]] = {}
     for index, tag in enumerate(tags):
         groups.setdefault(places.known(tag) or await places.node_for(tag), []).append(index)
     return dict(groups)
 
 
-async def _ask_sent(node: AsyncNode, command: Command) -> Any:
+async def _ask_sent(node: AsyncServer, command: Command) -> Any:
     """The slot is being moved; its new node serves it only to those who say that they were sent."""
     _, reply = await node.ask_many([pack(b"ASKING"), command])
     if isinstance(reply, Exception):

@@ -16,7 +16,7 @@ from dupeproof.stores.redis.links import (
     not_connected,
     unanswered,
 )
-from dupeproof.stores.redis.resp import Command, new_reader
+from dupeproof.stores.redis.resp import Command, new_reader, replies_to
 from dupeproof.stores.redis.targets import Address
 from dupeproof.stores.sockets import poller
 
@@ -97,12 +97,6 @@ class Link:
             reader.feed(data)
 
 
-def _replies(commands: Sequence[Command]) -> int:
-    if len(commands) == 1:
-        return 1 if isinstance(commands[0], bytes) else commands[0].replies
-    return len(commands)
-
-
 class Node:
     """A server, with as many connections as threads use it at once; `locate` says where it is, for each new one."""
 
@@ -144,7 +138,7 @@ class Node:
                 if self.clock.is_old:
                     self.clock.read(link.ask(TIME, 1, patience))
                 payload = b"".join(map(self.clock.pack, commands))
-            replies = link.ask(payload, _replies(commands), patience)
+            replies = link.ask(payload, replies_to(commands), patience)
         except theirs.RedisError:
             # Half a conversation may be left on it: nobody else must read the rest. The others go the same way, or each
             # would be found dead or silent by a call of its own.

@@ -1,6 +1,6 @@
 """The Redis protocol as bytes: commands packed by hand, replies read by hiredis, errors as redis-py names them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import hiredis
@@ -65,11 +65,19 @@ def pack_call(sha: bytes, keys: list[bytes], args: list[bytes]) -> bytes:
     return pack(b"EVALSHA", sha, b"%d" % len(keys), *keys, *args)
 
 
+def replies_to(commands: Sequence[Command]) -> int:
+    """How many replies will come."""
+    if len(commands) == 1:
+        return 1 if isinstance(commands[0], bytes) else commands[0].replies
+    return len(commands)
+
+
 def new_reader() -> Any:
-    return hiredis.Reader(protocolError=theirs.InvalidResponse, replyError=_error)
+    return hiredis.Reader(protocolError=theirs.InvalidResponse, replyError=error_of)
 
 
-def _error(text: str) -> Exception:
+def error_of(text: str) -> Exception:
+    """What the server's words mean."""
     code, _, rest = text.partition(" ")
     known = _ERRORS.get(code)
     if known is RefusedForNow:

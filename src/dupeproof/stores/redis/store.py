@@ -28,6 +28,7 @@ from dupeproof.stores.redis.faults import translated
 from dupeproof.stores.redis.lua import script
 from dupeproof.stores.redis.resp import Timed, pack
 from dupeproof.stores.redis.targets import Target
+from dupeproof.stores.redis.topology import Topology
 from dupeproof.stores.repeats import Repeats
 
 T = TypeVar("T")
@@ -37,8 +38,8 @@ _SCAN = b"1000"
 class RedisStore:
     """Records and marks as plain string keys with a time to live; the server removes them by itself."""
 
-    def __init__(self, target: Target) -> None:
-        self._client = Client(target)
+    def __init__(self, target: Target, places: Callable[[], Topology] | None = None) -> None:
+        self._client = Client(target, places)
         self._repeats = Repeats()
         self._is_cluster = target.kind == "cluster"
 

@@ -27,6 +27,7 @@ from dupeproof.stores.redis.faults import translated
 from dupeproof.stores.redis.lua import script
 from dupeproof.stores.redis.resp import Timed, pack
 from dupeproof.stores.redis.targets import Target
+from dupeproof.stores.redis.topology_async import AsyncTopology
 from dupeproof.stores.repeats_async import AsyncRepeats
 
 T = TypeVar("T")
@@ -36,8 +37,8 @@ _SCAN = b"1000"
 class AsyncRedisStore:
     """Records and marks as plain string keys with a time to live; the server removes them by itself."""
 
-    def __init__(self, target: Target) -> None:
-        self._client = AsyncClient(target)
+    def __init__(self, target: Target, places: Callable[[], AsyncTopology] | None = None) -> None:
+        self._client = AsyncClient(target, places)
         self._repeats = AsyncRepeats()
         self._is_cluster = target.kind == "cluster"
 

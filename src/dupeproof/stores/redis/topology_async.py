@@ -7,18 +7,18 @@ refusal that says it may be outdated. With 64 hash tags that map is a table of 6
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from copy import copy
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec.structs import replace
 from redis import exceptions as theirs
 
 from dupeproof.stores.redis.faults import NotSent
 from dupeproof.stores.redis.layout import TAGS
-from dupeproof.stores.redis.links import LinkOptions, unanswered
+from dupeproof.stores.redis.links import LinkOptions, ServerClock, unanswered
 from dupeproof.stores.redis.node_async import AsyncNode, Locate
-from dupeproof.stores.redis.resp import pack
+from dupeproof.stores.redis.resp import Command, pack
 from dupeproof.stores.redis.slots import served_by
 from dupeproof.stores.redis.targets import Address, Target
 from dupeproof.stores.runtime_async import Lock
@@ -32,24 +32,41 @@ _SHARE_OF_SENTINELS = 20
 """They rest for so many times as long as their answer took: Sentinels that are all away must not slow down every call."""
 
 
+class AsyncServer(Protocol):
+    """One server, over connections of our own or of the caller's client."""
+
+    clock: ServerClock
+
+    def ask(self, command: Command, patience: float | None = None) -> Awaitable[Any]: ...
+
+    async def ask_many(self, commands: Sequence[Command]) -> list[Any]: ...
+
+
 class AsyncTopology(Protocol):
-    def known(self, tag: int) -> AsyncNode | None:
+    def known(self, tag: int) -> AsyncServer | None:
         """Where it lives, as far as that is known without asking; which is nearly always."""
         ...
 
-    async def node_for(self, tag: int) -> AsyncNode: ...
+    async def node_for(self, tag: int) -> AsyncServer: ...
 
     def doubt(self) -> None:
         """After an answer or a silence that says things may have moved: look again before the next command."""
         ...
 
-    async def primaries(self) -> Sequence[AsyncNode]: ...
+    async def primaries(self) -> Sequence[AsyncServer]: ...
 
     async def close(self) -> None: ...
 
     def discard(self) -> None:
         """Let go of everything at once, when the loop it was made in is gone."""
         ...
+
+
+@runtime_checkable
+class AsyncSharded(AsyncTopology, Protocol):
+    """Where a server may send a command on to another one."""
+
+    def node(self, address: Address) -> AsyncServer: ...
 
 
 def topology(target: Target) -> AsyncTopology:

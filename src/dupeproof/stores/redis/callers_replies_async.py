@@ -1,0 +1,66 @@
+# No twin: a task's wait can be cut short from outside here, a thread's only by the socket in the sync counterpart.
+"""What is said on a connection of redis-py, for tasks: packed commands there, plain replies back, in time."""
+
+import asyncio
+import time
+from typing import Any
+
+from redis import exceptions as theirs
+
+from dupeproof.stores.redis.resp import error_of
+
+
+async def converse(connection: Any, payload: bytes, count: int, until: float) -> list[Any]:
+    """The replies; errors among them as values. After any other error the connection is closed."""
+    try:
+        async with asyncio.timeout(max(0.0, until - time.monotonic())):
+            await connection.send_packed_command([payload])
+            return [await _reply(connection) for _ in range(count)]
+    except TimeoutError:
+        raise theirs.TimeoutError("no answer in time") from None
+
+
+async def _reply(connection: Any) -> Any:
+    try:
+        return await connection.read_response(disable_decoding=True, disconnect_on_error=True)
+    except theirs.ResponseError as exc:
+        return error_of(str(exc)) if type(exc) is theirs.ResponseError else exc
+
+
+class NodeConnections:
+    """The connections of a cluster's node; in the form of a pool, which it is not."""
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+
+    async def get_connection(self) -> Any:
+        connection = self._node.acquire_connection()
+        try:
+            await connection.connect()
+            if await _is_stale(connection):
+                await connection.disconnect(nowait=True)
+                await connection.connect()
+        except BaseException:
+            self._node.release(connection)
+            raise
+        return connection
+
+    async def release(self, connection: Any) -> None:
+        self._node.release(connection)
+
+
+async def _is_stale(connection: Any) -> bool:
+    """An idle connection has nothing to say. If it does, the server has closed it."""
+    try:
+        look = getattr(connection, "can_read", None) or connection.can_read_destructive  # before redis-py 8
+        return bool(await look())
+    except (theirs.ConnectionError, OSError):
+        return True
+
+
+def connections_of(client: Any, node: Any) -> Any:  # noqa: ARG001 - the sync client has to be asked
+    if not hasattr(node, "release"):
+        raise theirs.ClusterError(
+            "redis.asyncio.RedisCluster of redis-py before 6.0 cannot be used; upgrade it"
+        )
+    return NodeConnections(node)
