@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from urllib.parse import urlsplit
 
 import psycopg
 import psycopg_pool
@@ -10,13 +11,16 @@ import redis
 import redis.asyncio
 import sqlalchemy
 from redis.asyncio.retry import Retry as AsyncRetry
+from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
+from redis.sentinel import Sentinel
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from dupeproof import Once, StoreUnavailable
 from dupeproof.stores.redis.lua import script
 from support.flavors import open_once
+from support.load import Load
 from support.proxy import Proxy
 from support.workers import wait_for
 
@@ -222,3 +226,34 @@ def test_closing_the_guard_leaves_the_client_open_and_as_it_was(url, opened, kin
             assert connection.get_isolation_level() == "READ COMMITTED"
             assert connection.exec_driver_sql("SHOW statement_timeout").scalar() == "0"
     assert once.seen("before")  # and it can be used on
+
+
+def test_a_client_of_a_cluster_follows_its_fail_over(own_redis_cluster):
+    cluster = own_redis_cluster(masters=3, replicas=1, node_timeout_ms=1000)
+    port = urlsplit(cluster.url.split(",")[0]).port
+    kinds = {"sync": redis.RedisCluster, "async": redis.asyncio.RedisCluster}
+    load = Load(lambda flavor: kinds[flavor](host="127.0.0.1", port=port))
+    with load.running():
+        cluster.nodes[1].kill()
+        cluster.wait_ok()
+        load.wait_for_more()
+    assert load.unexpected == []
+    assert load.wrong_answers() == []
+    assert len(load.repeated()) <= 8, "at most the call each caller was in when the master died"
+
+
+def test_a_client_of_sentinels_follows_their_fail_over(own_redis_sentinel):
+    group = own_redis_sentinel()
+    old = group.master_port()
+    parts = urlsplit(group.url)
+    hosts = [each.rsplit(":", 1) for each in parts.netloc.split(",")]
+    sentinels = [(host, int(port)) for host, port in hosts]
+    kinds = {"sync": Sentinel, "async": AsyncSentinel}
+    load = Load(lambda flavor: kinds[flavor](sentinels).master_for(parts.path.strip("/")))
+    with load.running():
+        group.master.kill()
+        group.wait_failover(old)
+        load.wait_for_more()
+    assert load.unexpected == []
+    assert load.wrong_answers() == []
+    assert len(load.repeated()) <= 8, "at most the call each caller was in when the master died"

@@ -7,6 +7,7 @@ Nothing is closed here but a connection on which an answer is missing, which the
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from redis import exceptions as theirs
@@ -15,7 +16,7 @@ from dupeproof import defaults
 from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError
 from dupeproof.stores.clients import kind_of
-from dupeproof.stores.redis.callers_replies_async import connections_of, converse, getter
+from dupeproof.stores.redis.callers_replies_async import connections_of, converse, getter, look_again
 from dupeproof.stores.redis.faults import NotSent
 from dupeproof.stores.redis.layout import TAGS
 from dupeproof.stores.redis.links import TIME, LinkOptions, ServerClock
@@ -178,7 +179,7 @@ class AsyncCallersCluster:
             if self._dispelled == doubts:
                 return
             try:
-                await within(self._timeout, self._client.nodes_manager.initialize)
+                await within(self._timeout, partial(look_again, self._client, first=not self._routes))
             except (
                 theirs.ConnectionError,
                 theirs.TimeoutError,

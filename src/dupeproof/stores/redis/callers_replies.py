@@ -51,6 +51,12 @@ def getter(pool: Any) -> Callable[[], Any]:
     return get
 
 
+def look_again(client: Any, *, first: bool) -> None:
+    """Let a cluster's client read which node serves what. When it is made, it has done so."""
+    if not first:
+        client.nodes_manager.initialize()
+
+
 def connections_of(client: Any, node: Any) -> Any:
     """The pool of a cluster's node."""
     return client.get_redis_connection(node).connection_pool

@@ -84,6 +84,13 @@ async def _is_stale(connection: Any) -> bool:
         return True
 
 
+async def look_again(client: Any, *, first: bool) -> None:
+    """Let a cluster's client read which node serves what. Only one that was initialized is closed by its `aclose`."""
+    await client.initialize()
+    if not first:
+        await client.nodes_manager.initialize()
+
+
 def connections_of(client: Any, node: Any) -> Any:  # noqa: ARG001 - the sync client has to be asked
     if not hasattr(node, "release"):
         raise theirs.ClusterError(
