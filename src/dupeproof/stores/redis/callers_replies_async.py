@@ -3,10 +3,12 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from redis import exceptions as theirs
 
+from dupeproof.stores.redis.callers_replies import getter as taker
 from dupeproof.stores.redis.resp import error_of
 
 
@@ -27,6 +29,32 @@ async def _reply(connection: Any) -> Any:
         return error_of(str(exc)) if type(exc) is theirs.ResponseError else exc
 
 
+def getter(pool: Any) -> Callable[[], Awaitable[Any]]:
+    """What takes a connection from the pool; not one the server has closed.
+
+    redis-py looks for that too, but since version 8 takes the end of a connection for a notification.
+    """
+    get = taker(pool)
+
+    async def taken() -> Any:
+        connection = await get()
+        if hasattr(connection, "can_read"):
+            try:
+                await _renewed(connection)
+            except BaseException:
+                await pool.release(connection)
+                raise
+        return connection
+
+    return taken
+
+
+async def _renewed(connection: Any) -> None:
+    if await _is_stale(connection):
+        await connection.disconnect(nowait=True)
+        await connection.connect()
+
+
 class NodeConnections:
     """The connections of a cluster's node; in the form of a pool, which it is not."""
 
@@ -37,9 +65,7 @@ class NodeConnections:
         connection = self._node.acquire_connection()
         try:
             await connection.connect()
-            if await _is_stale(connection):
-                await connection.disconnect(nowait=True)
-                await connection.connect()
+            await _renewed(connection)
         except BaseException:
             self._node.release(connection)
             raise
@@ -56,6 +82,13 @@ async def _is_stale(connection: Any) -> bool:
         return bool(await look())
     except (theirs.ConnectionError, OSError):
         return True
+
+
+async def look_again(client: Any, *, first: bool) -> None:
+    """Let a cluster's client read which node serves what. Only one that was initialized is closed by its `aclose`."""
+    await client.initialize()
+    if not first:
+        await client.nodes_manager.initialize()
 
 
 def connections_of(client: Any, node: Any) -> Any:  # noqa: ARG001 - the sync client has to be asked
