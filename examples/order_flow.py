@@ -1,11 +1,15 @@
-"""Orders are taken, billed once, and forgotten: outbox, relay, broker, inbox and cleanup, with servers of its own.
+"""Orders are taken, billed once, and forgotten: outbox, relay, broker, inbox and cleanup.
 
     python examples/order_flow.py rabbitmq        # or kafka, redis_streams, nats
+    python examples/order_flow.py rabbitmq --url amqp://localhost/ --database postgresql:///shop
+
+The first starts servers of its own, with dupeproof-lab. The second uses yours, and makes its tables there.
 
 Every message is published twice, as happens when a confirmation is lost. Each order is billed once all the same.
 """
 
 import argparse
+import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -18,7 +22,6 @@ from psycopg_pool import ConnectionPool
 from dupeproof import Inbox, Outbox, Relay
 from dupeproof.brokers.base import Message
 from dupeproof.cleanup import Purger
-from dupeproof_lab.servers import Kafka, Nats, Postgres, RabbitMQ, Redis
 
 TOPIC = "orders"
 TABLES = """
@@ -31,7 +34,8 @@ PUBLISHERS = {
     "redis_streams": "RedisStreamPublisher",
     "nats": "NatsPublisher",
 }
-SERVERS = {"rabbitmq": RabbitMQ, "kafka": Kafka, "redis_streams": Redis, "nats": Nats}
+SERVERS = {"rabbitmq": "RabbitMQ", "kafka": "Kafka", "redis_streams": "Redis", "nats": "Nats"}
+"""As dupeproof-lab calls them."""
 outbox = Outbox()
 
 
@@ -98,10 +102,16 @@ def run(broker: str, url: str, database: str, orders: int = 30) -> dict[str, Any
         return {"ordered": ordered, "owed": owed, "removed": removed, "tally": consumer.tally}
 
 
-def main(broker: str) -> None:
-    with SERVERS[broker]() as server, Postgres() as database:
-        print(f"{broker} {server.version}, PostgreSQL {database.version}")
-        for name, value in run(broker, server.url, database.url).items():
+def main(broker: str, url: str | None, database: str | None) -> None:
+    with ExitStack() as stack:
+        if url is None or database is None:
+            try:
+                servers = import_module("dupeproof_lab.servers")
+            except ModuleNotFoundError:
+                sys.exit("give --url and --database, or: pip install dupeproof-lab, which starts servers")
+            url = url or stack.enter_context(getattr(servers, SERVERS[broker])()).url
+            database = database or stack.enter_context(servers.Postgres()).url
+        for name, value in run(broker, url, database).items():
             print(f"{name:8} {value}")
 
 
@@ -110,4 +120,7 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("broker", nargs="?", default="rabbitmq", choices=SERVERS)
-    main(parser.parse_args().broker)
+    parser.add_argument("--url", help="of the broker; without it, one is started")
+    parser.add_argument("--database", help="a URL of PostgreSQL; without it, one is started")
+    arguments = parser.parse_args()
+    main(arguments.broker, arguments.url, arguments.database)

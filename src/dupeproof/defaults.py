@@ -35,7 +35,7 @@ RELAY_POLL = "500ms"
 """How often a relay looks, where the database does not wake it."""
 RELAY_MAX_BACKOFF = "5m"
 RELAY_DRAIN = "10s"
-"""How long a relay goes on with what is in hand when it is told to stop."""
+"""How long a relay goes on with what is in hand after `stop()`."""
 
 # Retries, of consumers and relays alike.
 MAX_ATTEMPTS = 10
@@ -50,7 +50,7 @@ CONCURRENCY = 1
 CONSUMER_BATCH = 100
 """Messages that share a transaction of the inbox."""
 CONSUMER_DRAIN = "20s"
-"""How long handlers may go on when their consumer is told to stop."""
+"""How long handlers may go on after `stop()`."""
 PUBLISH_TIMEOUT = "30s"
 """How long a publisher waits for the broker's confirmation."""
 NATS_PUBLISH_TIMEOUT = "10s"

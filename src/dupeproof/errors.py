@@ -73,6 +73,13 @@ class BrokerUnavailable(DupeproofError):
     """
 
 
+class BrokerFull(BrokerUnavailable):
+    """What the message is for has no room now, while other messages may be taken. Nobody is to blame either.
+
+    A publisher of yours may raise it, or answer it for a message: that one waits, and others are sent.
+    """
+
+
 class TokenError(DupeproofError):
     """Base of the one-time token errors."""
 

@@ -1,4 +1,4 @@
-"""Noticing that this process is a forked child, also where nobody told Python.
+"""Noticing that this process is a forked child, also where Python's fork hooks did not run.
 
 `os.register_at_fork` covers `os.fork` and what is built on it. uWSGI and other programs that embed Python fork in C, past
 those hooks: their children inherit connections, locks and threads' bookkeeping without a word. So whatever does not
@@ -41,8 +41,8 @@ def _page() -> "mmap.mmap | _ProcessId":
     return page
 
 
-_known = _page()
-_known[0] = 1
+page = _page()
+page[0] = 1
 _all: "WeakSet[Resettable]" = WeakSet()
 _resetting = threading.Lock()
 
@@ -53,23 +53,26 @@ def reset_in_children(thing: Resettable) -> None:
 
 
 def look() -> None:
-    """To be called before anything is used that does not survive a fork."""
-    if not _known[0]:
+    """To be called before anything is used that does not survive a fork.
+
+    Where that is often, `if not page[0]: look()` spares the call.
+    """
+    if not page[0]:
         _reset()
 
 
 def _reset() -> None:
     with _resetting:
-        if not _known[0]:
+        if not page[0]:
             for thing in list(_all):
                 thing.after_fork()
-            _known[0] = 1
+            page[0] = 1
 
 
 def _told() -> None:
     global _resetting  # noqa: PLW0603 - another thread of the parent may have had it
     _resetting = threading.Lock()
-    _known[0] = 0
+    page[0] = 0
     _reset()
 
 

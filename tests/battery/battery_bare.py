@@ -21,20 +21,20 @@ class Behaviour:
     """And of one whose client waits."""
 
 
-TOLD, UNTOLD = "told by `receive()`, runs on", "not told, runs on"
+NOTIFIED, NOT_NOTIFIED = "notified by `receive()`, runs on", "not notified, runs on"
 WAITS, DROPS, CANCELS = "waits for it", "drops it", "cancels it"
 EXPECTED = {
-    "uvicorn": Behaviour(TOLD, WAITS, WAITS),
-    "hypercorn-h1": Behaviour(TOLD, DROPS, DROPS),
-    "hypercorn-h2": Behaviour(TOLD, WAITS, WAITS),
-    "granian-asgi": Behaviour(TOLD, DROPS, WAITS),
-    "daphne": Behaviour(TOLD, CANCELS, CANCELS),
-    "granian-wsgi": Behaviour(UNTOLD, DROPS, WAITS),
-    "gunicorn-sync": Behaviour(UNTOLD, WAITS, WAITS),
-    "gunicorn-gthread": Behaviour(UNTOLD, WAITS, WAITS),
-    "gunicorn-gevent": Behaviour(UNTOLD, WAITS, WAITS),
-    "waitress": Behaviour(UNTOLD, DROPS, DROPS),
-    "uwsgi": Behaviour(UNTOLD, DROPS, DROPS),
+    "uvicorn": Behaviour(NOTIFIED, WAITS, WAITS),
+    "hypercorn-h1": Behaviour(NOTIFIED, DROPS, DROPS),
+    "hypercorn-h2": Behaviour(NOTIFIED, WAITS, WAITS),
+    "granian-asgi": Behaviour(NOTIFIED, DROPS, WAITS),
+    "daphne": Behaviour(NOTIFIED, CANCELS, CANCELS),
+    "granian-wsgi": Behaviour(NOT_NOTIFIED, DROPS, WAITS),
+    "gunicorn-sync": Behaviour(NOT_NOTIFIED, WAITS, WAITS),
+    "gunicorn-gthread": Behaviour(NOT_NOTIFIED, WAITS, WAITS),
+    "gunicorn-gevent": Behaviour(NOT_NOTIFIED, WAITS, WAITS),
+    "waitress": Behaviour(NOT_NOTIFIED, DROPS, DROPS),
+    "uwsgi": Behaviour(NOT_NOTIFIED, DROPS, DROPS),
 }
 
 
@@ -42,7 +42,7 @@ def measure(running: Running) -> Behaviour:
     running.start()
     asyncio.run(_during(running, "hung-up", hang_up=True, stop=False))
     running.wait_for("hung-up", "end")
-    hang_up = TOLD if "http.disconnect" in running.wrote("hung-up") else UNTOLD
+    hang_up = NOTIFIED if "http.disconnect" in running.wrote("hung-up") else NOT_NOTIFIED
     asyncio.run(_during(running, "gone", hang_up=True, stop=True))
     running.start()
     asyncio.run(_during(running, "waiting", hang_up=False, stop=True))

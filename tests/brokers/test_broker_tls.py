@@ -10,7 +10,7 @@ import threading
 import pytest
 from brokers_places import PLACES, message, new_queue
 
-from dupeproof import AsyncOnce, AsyncRelay, ConfigError, Once, Outbox, Relay
+from dupeproof import AsyncOnce, AsyncRelay, ConfigError, Once, Outbox, Relay, StoreUnavailable
 from dupeproof_lab.servers import Kafka, Nats, RabbitMQ, Redis
 from support.certificates import Authority
 
@@ -171,16 +171,61 @@ class Expired:
         self._listener.close()
 
 
+@pytest.fixture
+def expired(authority):
+    server = Expired(authority)
+    yield server
+    server.close()
+
+
 @pytest.mark.parametrize("role", ["consumer", "relay"])
 @pytest.mark.parametrize("name", ["rabbitmq", "redis_streams", "kafka"])
-def test_a_certificate_that_is_out_of_date_is_told(name, authority, role, is_async, tmp_path):
+def test_a_certificate_that_is_out_of_date_is_told(name, expired, authority, role, is_async, tmp_path):
     """No broker is needed for that: nothing is said before the certificate is shown."""
-    server = Expired(authority)
-    try:
-        url = f"{SECURE[name]}://localhost:{server.port}?cafile={authority.cafile}"
-        check(name, url.replace("?", "/?"), ("certificate",), role, is_async, tmp_path)
-    finally:
-        server.close()
+    url = f"{SECURE[name]}://localhost:{expired.port}/?cafile={authority.cafile}"
+    check(name, url, ("certificate",), role, is_async, tmp_path)
+
+
+SEVERAL = ["rediss+sentinel://localhost:{port}/primary", "rediss+cluster://localhost:{port}"]
+
+
+@pytest.mark.parametrize("role", ["consumer", "relay"])
+@pytest.mark.parametrize("url", SEVERAL)
+def test_a_certificate_of_sentinels_or_a_cluster_is_told(url, expired, authority, role, is_async, tmp_path):
+    url = url.format(port=expired.port)
+    known = f"{url}?cafile={authority.cafile}"
+    check("redis_streams", known, ("certificate", "out of date"), role, is_async, tmp_path)
+    check("redis_streams", url, ("certificate", "cafile="), role, is_async, tmp_path)
+    plain = url.replace("rediss", "redis")
+    check("redis_streams", plain, ("speaks TLS", "rediss"), role, is_async, tmp_path)
+
+
+@pytest.mark.parametrize("url", SEVERAL)
+def test_a_store_tells_of_the_certificate_of_sentinels_or_a_cluster(url, expired, authority, is_async):
+    url = f"{url.format(port=expired.port)}?cafile={authority.cafile}&timeout=1s"
+
+    async def call():
+        async def work():
+            return 1
+
+        async with AsyncOnce(url, namespace="tls") as once:
+            await once.run("k", work)
+
+    def run():
+        with Once(url, namespace="tls") as once:
+            once.run("k", lambda: 1)
+
+    with pytest.raises(StoreUnavailable, match="certificate that is out of date"):
+        asyncio.run(call()) if is_async else run()
+
+
+@pytest.mark.server("nats")
+@pytest.mark.parametrize("role", ["consumer", "relay"])
+def test_a_certificate_of_nats_that_is_out_of_date_is_told(authority, role, is_async, tmp_path):
+    """It says something before it shows the certificate, so a real one is needed."""
+    with Nats(tls=authority.certificate("localhost", expired=True)) as server:
+        url = f"{server.tls_url}?cafile={authority.cafile}"
+        check("nats", url, ("certificate", "out of date"), role, is_async, tmp_path)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import uuid
 from typing import ClassVar
@@ -39,6 +40,15 @@ class Rabbit:
     async def publish(self, broker, queue, body, ident, **headers):
         await broker.publish(body, queue, message_id=ident, headers=headers)
 
+    async def send(self, broker, queue, body, **headers):
+        """By another client than FastStream's, which would add an id of its own making."""
+        import pika
+
+        channel = pika.BlockingConnection(pika.URLParameters(self.url)).channel()
+        properties = pika.BasicProperties(headers=headers, content_type=headers.get("content-type"))
+        channel.basic_publish("", queue, json.dumps(body).encode(), properties)
+        channel.connection.close()
+
 
 class Nats(Rabbit):
     server = "nats"
@@ -65,6 +75,9 @@ class Nats(Rabbit):
         ids = {} if ident is None else {"dupeproof-id": ident}
         await broker.publish(body, queue, stream=queue, headers={**ids, **headers})
 
+    async def send(self, broker, queue, body, **headers):
+        await self.publish(broker, queue, body, None, **headers)
+
 
 class Kafka(Rabbit):
     server = "kafka"
@@ -82,6 +95,9 @@ class Kafka(Rabbit):
     async def publish(self, broker, queue, body, ident, **headers):
         ids = {} if ident is None else {"message-id": ident}
         await broker.publish(body, queue, headers={**ids, **headers})
+
+    async def send(self, broker, queue, body, **headers):
+        await self.publish(broker, queue, body, None, **headers)
 
 
 class Redis(Rabbit):
@@ -102,6 +118,9 @@ class Redis(Rabbit):
     async def publish(self, broker, queue, body, ident, **headers):
         ids = {} if ident is None else {"message-id": ident}
         await broker.publish(body, stream=queue, headers={**ids, **headers})
+
+    async def send(self, broker, queue, body, **headers):
+        await self.publish(broker, queue, body, None, **headers)
 
 
 @pytest.fixture(
@@ -169,6 +188,28 @@ async def test_what_comes_twice_has_one_effect(place, queue, inbox, ledger):
         await asyncio.sleep(0.3)
     assert ledger.counts() == {"1": 1, "2": 1, "3": 1}
     assert sorted(seen) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("mode", ["binary", "structured"])
+async def test_a_cloudevent_is_known_by_its_id(place, queue, inbox, ledger, mode):
+    """Sent by whoever sends CloudEvents: without an id of the broker's own."""
+    broker = place.broker(InboxMiddleware(inbox))
+    seen: list = []
+
+    @place.subscriber(broker, queue)
+    async def handle(body, connection=CONNECTION):
+        seen.append(json.loads(body) if isinstance(body, bytes) else body)
+        await write(connection, str(body))
+
+    events = [{"id": f"evt-{n}", "source": "/shop", "type": "t", "specversion": "1.0"} for n in (1, 1, 2)]
+    async with started(broker):
+        for event in events:
+            binary = {f"ce-{name}": value for name, value in event.items()}
+            kind = {"content-type": "application/cloudevents+json"}
+            await place.send(broker, queue, event, **(binary if mode == "binary" else kind))
+            await asyncio.sleep(0.15)  # NATS's own window is over
+        await until(lambda: events[2] in seen)
+    assert seen == [events[0], events[2]]
 
 
 @pytest.mark.server("rabbitmq", "postgres")
@@ -248,6 +289,20 @@ class TestRabbit:
                 await broker.publish({"n": n}, queue, headers={"order": f"o-{n}"})
             await until(lambda: 2 in seen)
         assert ledger.counts() == {"1": 1, "2": 1}
+
+    async def test_a_task_of_celery_is_known_by_its_id(self, place, queue, inbox, ledger):
+        broker = place.broker(InboxMiddleware(inbox))
+        seen: list = []
+
+        @place.subscriber(broker, queue)
+        async def handle(body, connection=CONNECTION):
+            seen.append(body)
+
+        async with started(broker):
+            for n in (1, 1, 2):
+                await place.send(broker, queue, n, task="shop.mail", id=f"task-{n}", root_id=f"task-{n}")
+            await until(lambda: len(seen) == 2)
+        assert seen == [1, 2]
 
     async def test_an_event_for_two_subscribers_reaches_both(self, place, queue, inbox):
         from faststream.rabbit import ExchangeType, RabbitExchange, RabbitQueue

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from brokers_places import KafkaPlace, NatsPlace, new_queue
+from brokers_places import KafkaPlace, NatsPlace, RedisStreamPlace, new_queue
 from celery import Celery
 from cloudevents.core.bindings import amqp as events_in_amqp
 from cloudevents.core.bindings import kafka as events_in_kafka
@@ -96,6 +96,17 @@ def test_cloudevents_in_nats(nats_server, collected, mode):
     if mode == "structured":
         headers, body = {"content-type": "application/cloudevents+json"}, json.dumps(event).encode()
     assert collected(place, queue, lambda: place.send_raw(queue, body, dict(headers))) == '["/shop","evt-1"]'
+
+
+@pytest.mark.server("redis")
+@pytest.mark.parametrize("mode", ["binary", "structured"])
+def test_cloudevents_in_redis(redis_server, collected, mode):
+    place, queue = RedisStreamPlace(redis_server.url), new_queue()
+    event = {"id": "evt-1", "source": "/shop", "type": "order.placed", "specversion": "1.0"}
+    fields, body = ({f"ce_{name}": value for name, value in event.items()}, b"{}")
+    if mode == "structured":
+        fields, body = {"content-type": "application/cloudevents+json"}, json.dumps(event).encode()
+    assert collected(place, queue, lambda: place.send_raw(queue, body, fields)) == '["/shop","evt-1"]'
 
 
 @pytest.mark.server("rabbitmq")

@@ -68,7 +68,7 @@ def test_a_full_queue_refuses_and_says_so(place, is_async):
     assert results[:2] == [None, None]
     refused = [each for each in results if each is not None]
     assert len(refused) >= 2
-    assert all(isinstance(each, NotPublished) and each.reason == "refused" for each in refused)
+    assert all(isinstance(each, NotPublished) and each.reason == "full" for each in refused)
     assert "full" in str(refused[0])
     channel.connection.close()
 

@@ -1,17 +1,20 @@
 """show, forget and resolve: one key on the command line."""
 
+import time
+
 import pytest
 
 from dupeproof import Held, Once
+from dupeproof.testing import Crashed, crash_at
 
 
 def hold(url, key):
-    """Leave a key as an owner that vanished leaves it."""
-    once = Once(url, namespace="billing", lease="1ms", on_abandoned="hold")
-    once.claim(key).acquire()
-    once.close()
+    """Leave a key as an owner that vanished leaves it. It has vanished long before its first heartbeat."""
+    once = Once(url, namespace="billing", lease="100ms", on_abandoned="hold")
+    with pytest.raises(Crashed), crash_at("after-claim"):
+        once.claim(key).acquire()
     while once.get(key).state != "held":
-        pass
+        time.sleep(0.01)
     return once
 
 

@@ -182,9 +182,9 @@ def heartbeats() -> set[threading.Thread]:
 
 
 def test_the_heartbeat_thread_goes_away_when_idle_and_comes_back_when_needed(monkeypatch):
-    from dupeproof.guards import runtime
+    from dupeproof.guards import heartbeat
 
-    monkeypatch.setattr(runtime, "_IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(heartbeat, "_IDLE_SECONDS", 0.05)
     before = heartbeats()
     once = Once("memory://", lease="100ms")
     for key in ("k1", "k2"):

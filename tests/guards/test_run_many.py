@@ -251,7 +251,7 @@ def test_an_item_that_went_to_somebody_else_before_its_turn_is_not_run_again(mon
             time.sleep(0.25)  # frozen; then the heartbeat comes back
             assert other.run("b", lambda item: "other", "b") == "other"
             monkeypatch.undo()
-            once._engine.heartbeat._wake()
+            once._engine.heartbeat._wake(0.05)
             time.sleep(0.2)
         return item
 

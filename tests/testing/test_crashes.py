@@ -11,7 +11,7 @@ import pytest
 from crashes_consumer import MESSAGES, consume
 
 from dupeproof import Busy, ConfigError, Held, Inbox
-from dupeproof.guards import claims, runner
+from dupeproof.guards import claims
 from dupeproof.inbox import inbox as inbox_module
 from dupeproof.testing import Crashed, crash_at, points, reached
 from dupeproof.testing.crashes import VARIABLE
@@ -216,7 +216,7 @@ def test_a_point_is_armed_once():
 
 
 def test_unarmed_points_are_not_even_called(monkeypatch, inbox, file):
-    for module in (claims, runner, inbox_module):
+    for module in (claims, inbox_module):
         monkeypatch.setattr(module, "reached", None)
     with sqlite3.connect(file) as connection:
         assert Inbox("billing").first(connection, "m-1") is True

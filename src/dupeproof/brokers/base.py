@@ -56,6 +56,8 @@ class Delivery(Struct, eq=False):
     """It is dead-lettered; only the database has yet to know that we are past it."""
     begun: bool = False
     """That it is worked on is written down."""
+    refusals: int = 0
+    """How often the broker has not taken its dead letter."""
     source: Any = None
     """Of several, the one it came from."""
 

@@ -11,14 +11,14 @@ from typing import Any, Unpack
 
 from dupeproof import defaults
 from dupeproof.brokers.base import RELEASE, Ack, Dead, Decided, Delivery, Handler, Retry
-from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
+from dupeproof.brokers.errors import BrokerUnavailable, NotDeadLettered, NotPublished
 from dupeproof.brokers.options import ConsumeOptions, make_plan
-from dupeproof.brokers.outcomes import Finished, Health, Tally
+from dupeproof.brokers.outcomes import Finished, Health, Postponed, Tally, health_of
 from dupeproof.brokers.processor_async import AsyncProcessor
 from dupeproof.brokers.protocols_async import AsyncSource
 from dupeproof.brokers.runtime_async import Workers, on_signals
 from dupeproof.brokers.worker_queues import WorkerQueues
-from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.core.durations import Duration
 from dupeproof.core.events import Event, Kind, logger, publish
 from dupeproof.errors import ConfigError
 from dupeproof.guards import AsyncOnce
@@ -34,6 +34,8 @@ BETWEEN_REPORTS = 10.0
 """Seconds between two looks at how many messages wait."""
 _LAST_WORDS = 6.0
 """Seconds after `drain` for handlers that are given up, and to hand back what was not begun."""
+_MOST_POSTPONED = 100
+"""Dead letters that the broker does not take and we hold: with so many, nothing more is fetched."""
 TROUBLES = (BrokerUnavailable, NotPublished, ConfigError)
 """While it runs: the connection is lost, a message cannot be dead-lettered, a queue is gone. All may be mended by someone."""
 
@@ -56,6 +58,8 @@ class AsyncConsumer:
         self._group = group
         self._processor = AsyncProcessor(source, handler, self._plan, inbox, once)
         self._worker_queues = WorkerQueues(self._plan.concurrency, self._plan.batch)
+        self._postponed: list[Postponed] = []
+        """Dead letters that the broker does not take now."""
         self._workers: Workers | None = None
         self._stop_by: float | None = None
         self._kept_at = 0.0
@@ -73,6 +77,7 @@ class AsyncConsumer:
         self._worker_queues = WorkerQueues(
             self._plan.concurrency, self._plan.batch
         )  # nothing is left of an earlier run
+        self._postponed = []
         workers = self._workers = Workers(self._plan.concurrency, self._processor.process)
         with on_signals(self.stop):
             try:
@@ -137,12 +142,8 @@ class AsyncConsumer:
         `within` is how long ago it may have looked at the broker for the last time: it looks several times a second, however
         long handlers take, unless an async handler blocks the loop.
         """
-        silent = time.monotonic() - self._turned_at
-        trouble = self._trouble
-        if not trouble and silent > milliseconds(within, name="within") / 1_000:
-            trouble = f"it has not looked at the broker for {silent:.0f} s"
-        running = len(self._worker_queues.held())
-        return Health(ok=not trouble, trouble=trouble, in_hand=running, lag=self._lag)
+        in_hand = len(self._held())
+        return health_of(self._trouble, self._turned_at, within, in_hand=in_hand, lag=self._lag)
 
     async def _report(self) -> None:
         """Now and then, how many messages wait at the broker; for listeners and probes."""
@@ -175,8 +176,9 @@ class AsyncConsumer:
         """One look at the broker, one at the workers."""
         now, source, worker_queues = time.monotonic(), self._source, self._worker_queues
         if self._stop_by is not None:
-            await self._acknowledge([(each, RELEASE) for each in worker_queues.clear()])
-        room = 0 if self._stop_by is not None else worker_queues.room
+            await self._acknowledge([(each, RELEASE) for each in self._untried()])
+        is_full = self._stop_by is not None or len(self._postponed) >= _MOST_POSTPONED
+        room = 0 if is_full else worker_queues.room
         due = worker_queues.next_due()
         busy = worker_queues.running or self._stop_by is not None
         rest = IDLE if due is None else min(IDLE, max(0.0, due - now))
@@ -187,6 +189,9 @@ class AsyncConsumer:
             workers.start(number, chunk)
         if worker_queues.running:
             await self._acknowledge(self._sort(await workers.finished(0.0 if fetched else TICK)))
+        elif room == 0:
+            await workers.finished(TICK)
+        await self._acknowledge(self._due_again())
         await self._keep()
 
     def _sort(self, finished: Sequence[Finished]) -> list[Decided]:
@@ -208,7 +213,13 @@ class AsyncConsumer:
     async def _acknowledge(self, decided: Sequence[Decided]) -> None:
         held = [pair for pair in decided if self._source.holds(pair[0])]
         for part in self._parts(held):
-            await self._source.acknowledge(part)
+            try:
+                await self._source.acknowledge(part)
+            except NotDeadLettered as exc:
+                if len(part) > 1 or not self._source.features.delays:
+                    raise
+                self._postpone(part[0], exc)
+                continue
             self._failures = 0
             for delivery, verdict in part:
                 self._count(delivery, verdict)
@@ -221,10 +232,39 @@ class AsyncConsumer:
         others = [pair for pair in decided if not isinstance(pair[1], Dead)]
         return [*([others] if others else []), *([pair] for pair in dead)]
 
+    def _postpone(self, decided: Decided, exc: NotDeadLettered) -> None:
+        """Hold it, and try again later; other messages go on. It is given signs of life, so nobody else gets it."""
+        each = decided[0]
+        each.refusals += 1
+        wait = self._plan.delay(each.refusals)
+        self._postponed.append(Postponed(decided, time.monotonic() + wait))
+        logger.warning(
+            "A message from %s cannot be dead-lettered, and is held for another try in %.1f s: %s",
+            self._source.name,
+            wait,
+            exc,
+        )
+
+    def _due_again(self) -> list[Decided]:
+        """Dead letters whose time has come. What went to others meanwhile is forgotten."""
+        now = time.monotonic()
+        due = [each.decided for each in self._postponed if each.not_before <= now]
+        if due:
+            self._postponed = [each for each in self._postponed if each.not_before > now]
+        return due
+
+    def _held(self) -> list[Delivery]:
+        return [*self._worker_queues.held(), *(each.decided[0] for each in self._postponed)]
+
+    def _untried(self) -> list[Delivery]:
+        """What is handed back at the end. A dead letter that could not be written is to be tried by the next consumer."""
+        postponed, self._postponed = self._postponed, []
+        return [*self._worker_queues.clear(), *(each.decided[0] for each in postponed)]
+
     async def _hand_back(self) -> None:
         """What waits in a worker queue at the end, so that no attempt is counted. Of a connection that is lost nothing is held."""
         try:
-            await self._acknowledge([(each, RELEASE) for each in self._worker_queues.clear()])
+            await self._acknowledge([(each, RELEASE) for each in self._untried()])
         except TROUBLES as exc:
             logger.warning("Could not hand messages back to %s, they come again: %s", self._source.name, exc)
 
@@ -234,7 +274,7 @@ class AsyncConsumer:
         if every is None or now - self._kept_at < every:
             return
         self._kept_at = now
-        held = [each for each in self._worker_queues.held() if self._source.holds(each)]
+        held = [each for each in self._held() if self._source.holds(each)]
         if held:
             await self._source.keep(held)
 

@@ -4,6 +4,7 @@ import msgspec
 
 from dupeproof.brokers.base import Reject
 from dupeproof.errors import (
+    BrokerFull,
     BrokerUnavailable,
     Busy,
     ClaimLost,
@@ -16,7 +17,7 @@ from dupeproof.errors import (
 )
 from dupeproof.sql.faults import code_of, is_database_error
 
-__all__ = ["BrokerUnavailable", "Fenced", "HungUp", "NotPublished"]
+__all__ = ["BrokerUnavailable", "Fenced", "Full", "HungUp", "NotDeadLettered", "NotPublished"]
 
 
 class NotPublished(DupeproofError):
@@ -25,6 +26,17 @@ class NotPublished(DupeproofError):
     def __init__(self, text: str, *, reason: str) -> None:
         super().__init__(text)
         self.reason = reason
+
+
+class Full(NotPublished, BrokerFull):
+    """What the message is for has no room. That is the broker's state and no fault of the message: an outage, to be waited for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, reason="full")
+
+
+class NotDeadLettered(NotPublished):
+    """The broker does not take a dead letter, and the connection is good: its message is held, and others go on."""
 
 
 class HungUp(BrokerUnavailable):

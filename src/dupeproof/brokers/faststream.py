@@ -18,7 +18,7 @@ from dupeproof.errors import ConfigError
 from dupeproof.inbox import AsyncInbox
 from dupeproof.keys.canonical import canonical
 from dupeproof.keys.ids import content_id
-from dupeproof.keys.messages import Missing, from_amqp, from_headers
+from dupeproof.keys.messages import Missing, from_amqp, from_headers, from_others
 from dupeproof.keys.names import check_key
 
 try:
@@ -45,7 +45,8 @@ class InboxMiddleware:
     """Give it to a broker or router of FastStream. The inbox needs `database=`. Each subscriber has marks of its own, by where it
     reads from.
 
-    The id is the `message_id` of AMQP, or a header: `dupeproof-id`, `message-id`, `Nats-Msg-Id`, `message_id`. FastStream's
+    The id is the `message_id` of AMQP, or a header: `dupeproof-id`, `message-id`, `Nats-Msg-Id`, `message_id`; without these, that of
+    a CloudEvent or a task of Celery. FastStream's
     own `message.message_id` is not used: it is a random one where the sender gave none, and on Kafka a position. A publisher of
     FastStream makes a new one at every try; then `id_of=lambda message: …` reads yours.
     `missing_id` is what to do without one: "raise" `KeyMissing`, use the id of the "content", or "pass" it on unguarded.
@@ -132,11 +133,15 @@ def _found(message: StreamMessage[Any], missing: Missing) -> str | None:
     raw: Any = message.raw_message
     if hasattr(raw, "routing_key"):
         found = from_amqp(raw, header=_HEADERS[0], missing="pass")
+        theirs = raw.headers
     else:
         names = iter(_HEADERS)
         found = next(
             (each for name in names if (each := from_headers(message.headers, name, missing="pass"))), None
         )
+        theirs = message.headers
+    if found is None:
+        found = from_others(theirs, message.content_type, message.body)
     if found is not None or missing == "pass":
         return found
     if missing == "content":

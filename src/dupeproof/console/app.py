@@ -38,7 +38,7 @@ class ConsoleApp:
     """Mount it, or serve it by itself.
 
     `store` is a URL, or a store as `AsyncOnce` takes it; `database` where inbox and outbox are, if not there. `listener` is
-    the one your guards tell of what arrives. Without `token` nothing can be changed; with it, who signs in with it may.
+    the one that your guards emit events to. Without `token` nothing can be changed; with it, who signs in with it may.
     Results stay hidden unless `show_results`. `hosts` are the names it may be called by, any of them for None.
     """
 
@@ -62,7 +62,7 @@ class ConsoleApp:
         await self._app(scope, receive, send)
 
     async def close(self) -> None:
-        """Give up connections; a mounted app is not told when its host ends. Closing twice is fine."""
+        """Give up connections; a mounted app gets no event when its host ends. Closing twice is fine."""
         await self._desk.close()
 
     @asynccontextmanager

@@ -32,7 +32,7 @@ class OutboxState(Struct, frozen=True):
 
 
 class Desk:
-    """Looks are there only for what the store or its database can tell."""
+    """Pages exist only for what the store or its database can show."""
 
     def __init__(
         self,

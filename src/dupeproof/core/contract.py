@@ -154,7 +154,7 @@ class Copies(Protocol):
 
 @runtime_checkable
 class KeepsCopies(Protocol):
-    """Ability: has a copies, and so can be the fast tier in front of another store."""
+    """Ability: keeps copies, and so can be the fast tier in front of another store."""
 
     def copies(self) -> Copies: ...
 

@@ -153,7 +153,7 @@ class AsyncCopies(Protocol):
 
 @runtime_checkable
 class AsyncKeepsCopies(Protocol):
-    """Ability: has a copies, and so can be the fast tier in front of another store."""
+    """Ability: keeps copies, and so can be the fast tier in front of another store."""
 
     def copies(self) -> AsyncCopies: ...
 

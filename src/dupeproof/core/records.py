@@ -89,7 +89,7 @@ class FoundMark(Struct, frozen=True, gc=False):
 
 
 class Reservation(Struct, frozen=True, gc=False):
-    """A place on a copies, for `window` from now, that only who knows the token can fill."""
+    """A place among the copies, for `window` from now, that only who knows the token can fill."""
 
     key: bytes
     token: bytes

@@ -13,8 +13,15 @@ Two things follow that are easy to get wrong elsewhere, so they stand in the tab
 * HELD and DEAD wait for a person, so no window ends them.
 
 RUNNING, DONE, FAILED and DEAD are stored. FREE is the absence of a record. ABANDONED and HELD are RUNNING
-records whose lease is over, seen by the clock of the store. Every backend implements this table (memory and
-SQLite through `dupeproof.core.transitions`, Redis in Lua, PostgreSQL in SQL); the conformance suite walks it.
+records whose lease is over, seen by the clock of the store. The table has one reading for each place that writes a record:
+
+* memory and SQLite: `core/transitions.py`, in Python
+* Redis: `stores/redis/scripts`, in Lua
+* PostgreSQL: `dupeproof_*_v1` in `stores/postgres/migrations`, in SQL
+* the caller's own transaction, on PostgreSQL and SQLite: `stores/record_statements.py`
+
+The conformance suite walks the table on every store. `tests/faults/test_same_answers.py` compares all readings with the
+first one, step by step.
 """
 
 from enum import StrEnum

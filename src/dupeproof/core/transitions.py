@@ -58,6 +58,31 @@ def finish(found: Record | None, change: Finish, now: int) -> Record | None:
     )
 
 
+def finish_in_transaction(
+    found: Record | None, request: ClaimRequest, attempt: int, result: bytes, codec: str, now: int
+) -> Record | None:
+    """The finish of a claim by the transaction of its effect, in a database that need not be the claim's own store.
+
+    There the key may be free. Where it is the store, the claim stands there.
+    """
+    if found is not None and found.situation(now) is not State.FREE and not _runs(found, request.token):
+        return None
+    return Record(
+        state=State.DONE,
+        token=request.token,
+        attempt=attempt,
+        fingerprint=request.fingerprint,
+        namespace=request.terms.namespace,
+        hold=False if found is None else found.hold,
+        created_at=now if found is None else found.created_at,
+        lease_until=now if found is None else found.lease_until,
+        finished_at=now,
+        expires_at=now + request.terms.window,
+        codec=codec,
+        result=result,
+    )
+
+
 def fail(found: Record | None, change: Fail, now: int) -> Record | None:
     if found is None:
         return None
@@ -92,6 +117,10 @@ def renew(found: Record | None, change: Renew, now: int) -> Record | None:
 
 def _leased(found: Record, lease_until: int, window: int) -> Record:
     return replace(found, lease_until=lease_until, expires_at=NEVER if found.hold else lease_until + window)
+
+
+def _runs(found: Record, token: bytes) -> bool:
+    return found.token == token and found.state is State.RUNNING
 
 
 def _may(found: Record, situation: State, token: bytes, event: Event) -> bool:

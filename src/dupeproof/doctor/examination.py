@@ -32,7 +32,7 @@ def examine(url: str, *, window: Duration | None = None, redelivery: Duration | 
             facts={f"fast {name}": value for name, value in fast.facts.items()} | durable.facts,
             findings=_sorted([*kept, *durable.findings]),
         )
-    open_store(url).close()  # connects to nothing, and tells of a wrong URL or a missing driver as everywhere
+    open_store(url).close()  # connects to nothing; raises for a wrong URL or a missing driver
     parsed = parse_url(url)
     facts, more, found = _looked(parsed)
     findings = [*found, *judge_windows(windows | more, limit)]

@@ -84,7 +84,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Live and dead rows of tables with more dead than live ones."""
     longest_transaction: float
     unseen: int
-    """Sessions of others, of which this user is told nothing."""
+    """Sessions of others, which this user may not see."""
     expired: int
     oldest_expired: float | None
     backlog: int

@@ -1,4 +1,4 @@
-"""Redis, one node or many: does it forget, lose or evict what it was told to remember."""
+"""Redis, one node or many: does it forget, lose or evict records."""
 
 import statistics
 import time
@@ -130,7 +130,7 @@ def _judge_durability(node: NodeFacts) -> Iterator[Finding]:
             "config-hidden",
             "this user may not read CONFIG",
             "whether snapshots are on could not be looked at",
-            "nothing, if your provider tells you; or allow +config|get",
+            "nothing, if your provider documents it; or allow +config|get",
         )
 
 

@@ -130,7 +130,7 @@ def judge(facts: Facts) -> Iterator[Finding]:
 
 
 def file_system(path: Path, mounts: Path = MOUNTS) -> str | None:
-    """The kind of the file system the file is on, by the longest mount point above it; None where nobody tells."""
+    """The kind of the file system the file is on, by the longest mount point above it; None if it is unknown."""
     if not mounts.exists():
         return None
     folder = path.absolute().resolve().parent

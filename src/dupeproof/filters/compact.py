@@ -26,7 +26,7 @@ class CompactSeen:
     """`seen` and `fresh` as `Once` has them, with a tenth of the memory and nothing but the answer kept.
 
     An id is remembered for at least `window`, at most one and a half. It counts as known when 64 bits of its digest
-    meet those of another in the same small set: about one new id in 10**16, which `stats` tells from what is there.
+    meet those of another in the same small set: about one new id in 10**16, which `stats` computes from the current size.
     `expected` is the number of ids in a window, for the first one; after that it goes by what came. The window may be
     changed while others still use the former one: a mark lasts as long as its maker's, or longer.
 

@@ -48,7 +48,7 @@ class Names(Struct, frozen=True):
     module: bytes
     """The filter of the module."""
     made_for: bytes
-    """What the filter of the module was made for: it does not tell its error rate."""
+    """What the filter of the module was made for: it does not report its error rate."""
 
 
 class Settings(Struct, frozen=True):

@@ -22,7 +22,7 @@ Item = tuple[Key, int, int]
 
 
 class SequenceGuard:
-    """Tells numbered messages that come again from new ones, by a row of about `gap` bits per producer.
+    """Finds duplicates among numbered messages, by a row of about `gap` bits per producer.
 
     A producer numbers its messages in one direction and raises its epoch when it starts anew. Numbers may come out of
     order by up to `gap`; one that is further behind is `TOO_OLD`. A number may jump ahead by any distance: it is fresh,
@@ -57,7 +57,7 @@ class SequenceGuard:
     def first(self, connection: Any, producer: Key, epoch: int, sequence: int, /) -> bool: ...
 
     def first(self, *args: Any) -> bool:
-        """Whether the message is new. Raises `SequenceRefused` when it is fenced or too old to tell."""
+        """Whether the message is new. Raises `SequenceRefused` when it is fenced or too old to decide."""
         *connection, producer, epoch, sequence = args
         [verdict] = self._decided(connection, [(producer, epoch, sequence)])
         return is_first(verdict)

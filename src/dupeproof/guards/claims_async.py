@@ -1,4 +1,4 @@
-"""One claim from the question to the answer: acquire, keep alive, finish or fail. All forms of `Once` use it.
+"""One claim from the question to the answer: acquire, run, keep alive, finish or fail. All forms of `Once` use it.
 
 Crash points, in order, and what the next process sees: before the claim, a free key. After the claim or during
 the work, a running key until the lease is over, then abandoned or held. After the work and before the finish, the
@@ -7,22 +7,24 @@ costs. After the finish, a done key.
 """
 
 import time
+from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from dupeproof.core import outcomes
 from dupeproof.core.codecs import Codec, Unstorable
 from dupeproof.core.crashes import Crashed, armed, reached
 from dupeproof.core.events import Emitters, Kind, logger
 from dupeproof.core.policy import Policy
-from dupeproof.core.protocols import RunsHere
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Renew, Terms
 from dupeproof.core.tokens import new_token
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
 from dupeproof.guards.engine_async import AsyncEngine, handing_back
 from dupeproof.guards.heartbeat import RenewalSchedule
 from dupeproof.guards.results import DeadCall, replay
-from dupeproof.guards.runtime_async import awaited, insisting, shielded
+from dupeproof.guards.runtime_async import UNANSWERED, awaited, insisting, shielded
+
+R = TypeVar("R")
 
 
 class AsyncClaim:
@@ -44,25 +46,12 @@ class AsyncClaim:
     _schedule: RenewalSchedule | None = None
     _since = (0.0, 0)
 
-    def __init__(
-        self,
-        engine: AsyncEngine,
-        policy: Policy,
-        emitters: Emitters,
-        codec: Codec,
-        returns: Any,
-        key: str,
-        digest: bytes,
-        fingerprint: bytes,
-    ) -> None:
-        self._engine = engine
-        self._policy = policy
-        self._emitters = emitters
-        self._codec = codec
-        self._returns = returns
+    def __init__(self, claims: "AsyncClaims", key: str, returns: Any, fingerprint: bytes) -> None:
+        self._of = claims
         self._key = key
-        self._request = ClaimRequest(digest, new_token(), policy.terms, fingerprint)
-        self.beat = policy.beat
+        self._returns = returns
+        self._request = ClaimRequest(claims.digest(key), new_token(), claims.policy.terms, fingerprint)
+        self.beat = claims.policy.beat
 
     @property
     def done(self) -> bool:
@@ -91,7 +80,7 @@ class AsyncClaim:
     @property
     def codec(self) -> Codec:
         """How its result is stored."""
-        return self._codec
+        return self._of.codec
 
     @property
     def stored(self) -> outcomes.Done | None:
@@ -103,7 +92,7 @@ class AsyncClaim:
         """The value: yours to set when won, the stored one when done."""
         if self._done is None:
             return self._result
-        return replay(self._done.result, self._done.codec, self._codec, self._returns)
+        return replay(self._done.result, self._done.codec, self._of.codec, self._returns)
 
     @result.setter
     def result(self, value: Any) -> None:
@@ -121,6 +110,21 @@ class AsyncClaim:
         if self._open:
             await self.leave(exc)
 
+    async def run(self, fn: Callable[..., Awaitable[R]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        """The value: of the work if the claim is won, of the one who did it before if not."""
+        await self.acquire()
+        if not self.won:
+            replayed: R = self.result
+            return replayed
+        try:
+            value: R = await awaited(fn(*args, **kwargs))
+        except BaseException as exc:
+            if self._open:
+                await self.leave(exc)
+            raise
+        await self.finish(value)
+        return value
+
     async def leave(self, exc: BaseException | None) -> None:
         """Finish, fail or abandon, by how the work ended."""
         if exc is None:
@@ -134,8 +138,10 @@ class AsyncClaim:
 
     async def acquire(self) -> None:
         """Ask for the key. Raises unless it was won, or done before."""
-        request = self.begin()
-        engine = self._engine
+        if self._asked:
+            raise ConfigError("a claim is good for one use; make another one with claim(key)")
+        self._asked = True
+        request, engine = self._request, self._of.engine
         drops = 0
         if engine.cache is not None:
             known = engine.cache.find(request.key, request.fingerprint)
@@ -144,10 +150,14 @@ class AsyncClaim:
                 return
             drops = engine.cache.drops
         try:
-            if self._policy.wait:
-                outcome = await engine.ask_patiently(request, self._policy.wait)
+            if self._of.policy.wait:
+                outcome = await engine.ask_patiently(request, self._of.policy.wait)
             else:
-                [outcome] = await engine.ask([request])
+                try:
+                    [outcome] = await engine.store.claim([request])
+                except BaseException as exc:
+                    await engine.unanswered([request], exc)
+                    raise
         except StoreUnavailable as exc:
             self.go_unguarded(exc)
             return
@@ -157,17 +167,15 @@ class AsyncClaim:
         if armed and self.won:
             self._at("after-claim")
 
-    def begin(self) -> ClaimRequest:
-        """What to ask the store; once."""
-        if self._asked:
-            raise ConfigError("a claim is good for one use; make another one with claim(key)")
-        self._asked = True
+    @property
+    def request(self) -> ClaimRequest:
+        """What the store is asked."""
         return self._request
 
     def go_unguarded(self, down: StoreUnavailable) -> None:
         """The store did not answer: the policy says whether that is an error, or the work is done all the same."""
         self._publish(Kind.STORE_DOWN)
-        if not self._policy.run_when_down:
+        if not self._of.policy.run_when_down:
             raise down
         logger.warning("%s: running unguarded: %s", self._title(), down)
         self.won, self.guarded = True, False
@@ -178,15 +186,20 @@ class AsyncClaim:
             try:
                 self.won = self._open = True
                 self.attempt = outcome.attempt
+                self._schedule = self._of.engine.heartbeat.watch(self)
                 if outcome.took_over:
                     self.took_over = True
-                self._schedule = self._engine.heartbeat.watch(self)
-                if self._engine.listeners:
-                    self._publish(Kind.TOOK_OVER if outcome.took_over else Kind.WON)
+                    self._publish(Kind.TOOK_OVER)
+                else:
+                    # What happens to every call is emitted in place: see `Emitter`.
+                    for count in self._of.won.counts:
+                        next(count)
+                    if self._of.won.listeners:
+                        self._of.won(self._request.key, self.attempt)
             except BaseException:
                 # Interrupted between the grant and the work: nobody would ever finish this claim.
                 self.shut()
-                await self._engine.unask([self._request])
+                await self._of.engine.unask([self._request])
                 raise
         elif type(outcome) is outcomes.Done:
             self._done = outcome
@@ -195,12 +208,6 @@ class AsyncClaim:
         else:
             await self._refuse(outcome)
 
-    def take_over(self, here: RunsHere, owner: Any) -> None:
-        """Go on for a call that owned the key by itself."""
-        here.hand_over(self._request, owner)
-        self._asked = self.won = self._open = True
-        self.attempt = 1
-
     async def finish(self, value: Any) -> None:
         """Store the value. Raises `ClaimLost` if the key went to someone else meanwhile."""
         if not self.guarded:
@@ -208,15 +215,21 @@ class AsyncClaim:
         if armed and self._open:
             self._at("after-effect")
         change = self.closing(value)
+        engine = self._of.engine
+        began = time.monotonic()
         try:
-            [(ours, stored)] = await self._engine.finish([change], self._policy.terms.lease)
+            try:
+                [ours] = await engine.store.finish([change])
+            except UNANSWERED as exc:
+                give_up = began + self._of.policy.terms.lease / 1_000
+                [(ours, change)] = await engine.finish_again([change], exc, give_up)
         except StoreUnavailable:
             if self.not_recorded():
                 raise
             return
         finally:
             self.shut()
-        self.closed(ours, stored)
+        self.closed(ours, change)
         if armed:
             reached("after-finish")
 
@@ -225,17 +238,24 @@ class AsyncClaim:
         if not self._open:
             self._check_open()
         self._closing = True
-        if self._engine.cache is not None:
-            self._since = time.monotonic(), self._engine.cache.drops
-        data, codec = self._encoded(value)
-        request = self._request
-        return Finish(request.key, request.token, request.terms.window, data, codec)
+        request, codec, cache = self._request, self._of.codec, self._of.engine.cache
+        if cache is not None:
+            self._since = time.monotonic(), cache.drops
+        data, name = b"", NOT_REPLAYABLE
+        try:
+            data, name = codec.encode(value, self._returns), codec.name
+        except Unstorable as exc:
+            logger.warning("%s: done, but not replayable: %s", self._title(), exc)
+        except Exception:
+            # The effect has happened. Whatever the codec's trouble is, the key must not run again.
+            logger.exception("%s: done, but not replayable: the codec failed", self._title())
+        return Finish(request.key, request.token, request.terms.window, data, name)
 
     def not_recorded(self) -> bool:
         """The store did not answer, so the result may not be stored. Whether the policy calls that an error."""
         self.guarded = False
         self._publish(Kind.STORE_DOWN)
-        return not self._policy.run_when_down
+        return not self._of.policy.run_when_down
 
     def closed(self, ours: bool, stored: Finish) -> None:
         """Take the store's answer."""
@@ -246,14 +266,20 @@ class AsyncClaim:
                 f"{self._title()} was taken over before this run finished, so its result was not stored; "
                 "the handler took longer than its lease without being able to renew it"
             )
-        if self._engine.cache is not None and self.attempt == 1:
+        engine = self._of.engine
+        if engine.cache is not None and self.attempt == 1:
             # Of a later attempt the fingerprint of the first counts, which only the store knows.
             since, drops = self._since
             done = outcomes.Done(stored.result, stored.codec, self.attempt)
             until = since + stored.window / 1_000
-            self._engine.cache.keep(stored.key, self._request.fingerprint, done, until=until, drops=drops)
-        if self._engine.listeners:
-            self._publish(Kind.FINISHED if stored.codec else Kind.NOT_REPLAYABLE)
+            engine.cache.keep(stored.key, self._request.fingerprint, done, until=until, drops=drops)
+        if stored.codec == NOT_REPLAYABLE:
+            self._publish(Kind.NOT_REPLAYABLE)
+            return
+        for count in self._of.finished.counts:
+            next(count)
+        if self._of.finished.listeners:
+            self._of.finished(stored.key, self.attempt)
 
     async def fail(self, error: Exception) -> None:
         """Record that the work failed; the key may be claimed again, unless this was the last attempt."""
@@ -272,7 +298,7 @@ class AsyncClaim:
             return False
         self.shut()
         self.won = False
-        [ours] = await self._engine.release([handing_back(self._request)])
+        [ours] = await self._of.engine.release([handing_back(self._request)])
         self._publish(Kind.RELEASED if ours else Kind.LOST)
         return ours
 
@@ -281,8 +307,8 @@ class AsyncClaim:
         if not self._open:
             return
         self.shut()
-        change = Renew(self._request.key, self.token, 0, self._policy.terms.window)
-        await insisting(self._engine.store.renew, [change])
+        change = Renew(self._request.key, self.token, 0, self._of.policy.terms.window)
+        await insisting(self._of.engine.store.renew, [change])
 
     def give_up(self) -> ClaimRequest:
         """What is to be handed back, of a claim whose work has not begun."""
@@ -299,7 +325,7 @@ class AsyncClaim:
         return self._open
 
     def renewal(self) -> Renew:
-        terms = self._policy.terms
+        terms = self._of.policy.terms
         return Renew(self._request.key, self.token, terms.lease, terms.window)
 
     def renewal_refused(self) -> None:
@@ -335,12 +361,12 @@ class AsyncClaim:
                 raise Dead(f"{self._title()} used up its {attempt} attempts; reopen the key to try again")
 
     async def _fail(self, error: Exception) -> None:
-        limit = self._policy.terms.max_attempts
+        limit = self._of.policy.terms.max_attempts
         dead = 0 < limit <= self.attempt
         name = type(error).__qualname__.encode("ascii", "replace").decode()[:200]
-        change = Fail(self._request.key, self.token, self._policy.terms.window, name, dead)
+        change = Fail(self._request.key, self.token, self._of.policy.terms.window, name, dead)
         try:
-            ours = await self._engine.fail(change)
+            ours = await self._of.engine.fail(change)
         except StoreUnavailable:
             # The caller needs the error of the work itself.
             self._publish(Kind.STORE_DOWN)
@@ -350,24 +376,14 @@ class AsyncClaim:
             await self._call_on_dead(error)
 
     async def _call_on_dead(self, error: Exception | None) -> None:
-        if self._engine.on_dead is None:
+        if self._of.engine.on_dead is None:
             return
-        namespace = self._policy.terms.namespace
+        namespace = self._of.policy.terms.namespace
         call = DeadCall(key=self._key, namespace=namespace, attempt=self.attempt, error=error)
         try:
-            await awaited(self._engine.on_dead(call))
+            await awaited(self._of.engine.on_dead(call))
         except Exception:
             logger.exception("%s: the dead-letter hook failed", self._title())
-
-    def _encoded(self, value: Any) -> tuple[bytes, str]:
-        try:
-            return self._codec.encode(value, self._returns), self._codec.name
-        except Unstorable as exc:
-            logger.warning("%s: done, but not replayable: %s", self._title(), exc)
-        except Exception:
-            # The effect has happened. Whatever the codec's trouble is, the key must not run again.
-            logger.exception("%s: done, but not replayable: the codec failed", self._title())
-        return b"", NOT_REPLAYABLE
 
     def _check_open(self) -> None:
         if not self._open:
@@ -389,11 +405,33 @@ class AsyncClaim:
             self._schedule.remove(self)
 
     def _publish(self, kind: Kind) -> None:
-        tell = self._emitters[kind]
-        for count in tell.counts:
+        emit = self._of.emitters[kind]
+        for count in emit.counts:
             next(count)
-        if tell.listeners:
-            tell(self._request.key, self.attempt)
+        if emit.listeners:
+            emit(self._request.key, self.attempt)
 
     def _title(self) -> str:
-        return f"key {self._request.key.hex()[:12]}… of {self._policy.terms.namespace}"
+        return f"key {self._request.key.hex()[:12]}… of {self._of.policy.terms.namespace}"
+
+
+class AsyncClaims:
+    """What the claims of one function, or of one guard, share.
+
+    `name` is that of the function, as listeners read it.
+    """
+
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        policy: Policy,
+        digest: Callable[[str], bytes],
+        codec: Codec,
+        name: str = "",
+    ) -> None:
+        self.engine = engine
+        self.policy = policy
+        self.codec = codec
+        self.emitters = Emitters(engine.listeners, policy.terms.namespace, name)
+        self.won, self.finished = self.emitters[Kind.WON], self.emitters[Kind.FINISHED]
+        self.digest = digest

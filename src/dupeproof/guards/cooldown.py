@@ -9,8 +9,7 @@ from dupeproof.core.events import logger
 from dupeproof.core.protocols import SeenSet, Store
 from dupeproof.core.records import Mark
 from dupeproof.errors import ConfigError, StoreUnavailable
-from dupeproof.guards.options import Key, resolve_store
-from dupeproof.guards.slots import SlotNames
+from dupeproof.guards.options import Key, SlotNames, resolve_store
 from dupeproof.stores import open_store
 from dupeproof.stores.clients import StoreClient
 

@@ -14,8 +14,9 @@ from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, R
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
 from dupeproof.guards.cache import FinishedCache
+from dupeproof.guards.heartbeat import Heartbeat
 from dupeproof.guards.results import DeadCall
-from dupeproof.guards.runtime import CANCELLED, Afterwards, Heartbeat, sleep
+from dupeproof.guards.runtime import CANCELLED, UNANSWERED, Afterwards, sleep
 
 _FIRST_POLL = 0.005
 _LONGEST_POLL = 0.25
@@ -41,17 +42,17 @@ class Engine:
 
     def ask(self, requests: list[ClaimRequest]) -> list[outcomes.Outcome]:
         try:
-            answers = self.store.claim(requests)
-        except StoreUnavailable:
-            # It may have been granted all the same, and only the answer be lost: nobody will work on it.
+            return self.store.claim(requests)
+        except BaseException as exc:
+            self.unanswered(requests, exc)
+            raise
+
+    def unanswered(self, requests: list[ClaimRequest], error: BaseException) -> None:
+        """The claims may have been granted all the same, and only the answer be lost: nobody will work on them."""
+        if isinstance(error, StoreUnavailable):
             self._afterwards.add(map(handing_back, requests))
-            raise
-        except Exception:
-            raise
-        except BaseException:
+        elif not isinstance(error, Exception):
             self.unask(requests)
-            raise
-        return answers
 
     def ask_patiently(self, request: ClaimRequest, patience: float) -> outcomes.Outcome:
         """Ask again for that many seconds, until the key is not busy any more."""
@@ -62,9 +63,7 @@ class Engine:
             left = deadline - time.monotonic()
             if type(outcome) is not outcomes.Busy or left <= 0:
                 return outcome
-            # A lease that is over although the key is busy is that of a call in this process, which needs none.
-            over = outcome.lease_left <= 0
-            until_over = _LONGEST_POLL if over else max(outcome.lease_left / 1_000, _FIRST_POLL)
+            until_over = max(outcome.lease_left / 1_000, _FIRST_POLL)
             if self._waitable is not None:
                 self._waitable.wait(request.key, min(left, until_over))
             else:
@@ -87,18 +86,27 @@ class Engine:
             return [True] * len(changes)
 
     def finish(self, changes: list[Finish], lease: int) -> list[tuple[bool, Finish]]:
-        """Whether each claim was ours, and what was stored in the end.
+        """Whether each claim was ours, and what was stored in the end."""
+        give_up = time.monotonic() + lease / 1_000
+        try:
+            answers = self.store.finish(changes)
+        except UNANSWERED as exc:
+            return self.finish_again(changes, exc, give_up)
+        return list(zip(answers, changes, strict=True))
+
+    def finish_again(
+        self, changes: list[Finish], error: BaseException, give_up: float
+    ) -> list[tuple[bool, Finish]]:
+        """A finish was not answered. Whether each claim was ours, and what was stored in the end.
 
         Worth repeating, for as long as a lease: an effect that is not recorded may happen again. A value that the store
         will not take is recorded as done without it, for the same reason. And a caller who is cancelled meanwhile waits
         for it: it may be sent twice, so it needs no task of its own until then.
         """
-        give_up = time.monotonic() + lease / 1_000
         try:
-            try:
-                answers = self.store.finish(changes)
-            except StoreUnavailable as exc:
-                return self._finish_again(changes, exc, give_up)
+            if not isinstance(error, StoreUnavailable):
+                raise error
+            return self._finish_until(changes, error, give_up)
         except CANCELLED:
             left = max(0, int((give_up - time.monotonic()) * 1_000))
             try:
@@ -107,9 +115,8 @@ class Engine:
                 # Whoever cancelled must not be told of something else, or find the call going on.
                 logger.warning("Work of a call that was cancelled is done and not recorded: %s", exc)
             raise
-        return list(zip(answers, changes, strict=True))
 
-    def _finish_again(
+    def _finish_until(
         self, changes: list[Finish], error: StoreUnavailable, give_up: float
     ) -> list[tuple[bool, Finish]]:
         if error.refused and len(changes) > 1:

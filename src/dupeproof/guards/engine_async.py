@@ -13,8 +13,9 @@ from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, R
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
 from dupeproof.guards.cache import FinishedCache
+from dupeproof.guards.heartbeat_async import Heartbeat
 from dupeproof.guards.results import DeadCall
-from dupeproof.guards.runtime_async import CANCELLED, Afterwards, Heartbeat, insisting, shielded, sleep
+from dupeproof.guards.runtime_async import CANCELLED, UNANSWERED, Afterwards, insisting, shielded, sleep
 
 _FIRST_POLL = 0.005
 _LONGEST_POLL = 0.25
@@ -40,17 +41,17 @@ class AsyncEngine:
 
     async def ask(self, requests: list[ClaimRequest]) -> list[outcomes.Outcome]:
         try:
-            answers = await self.store.claim(requests)
-        except StoreUnavailable:
-            # It may have been granted all the same, and only the answer be lost: nobody will work on it.
+            return await self.store.claim(requests)
+        except BaseException as exc:
+            await self.unanswered(requests, exc)
+            raise
+
+    async def unanswered(self, requests: list[ClaimRequest], error: BaseException) -> None:
+        """The claims may have been granted all the same, and only the answer be lost: nobody will work on them."""
+        if isinstance(error, StoreUnavailable):
             self._afterwards.add(map(handing_back, requests))
-            raise
-        except Exception:
-            raise
-        except BaseException:
+        elif not isinstance(error, Exception):
             await self.unask(requests)
-            raise
-        return answers
 
     async def ask_patiently(self, request: ClaimRequest, patience: float) -> outcomes.Outcome:
         """Ask again for that many seconds, until the key is not busy any more."""
@@ -61,9 +62,7 @@ class AsyncEngine:
             left = deadline - time.monotonic()
             if type(outcome) is not outcomes.Busy or left <= 0:
                 return outcome
-            # A lease that is over although the key is busy is that of a call in this process, which needs none.
-            over = outcome.lease_left <= 0
-            until_over = _LONGEST_POLL if over else max(outcome.lease_left / 1_000, _FIRST_POLL)
+            until_over = max(outcome.lease_left / 1_000, _FIRST_POLL)
             if self._waitable is not None:
                 await self._waitable.wait(request.key, min(left, until_over))
             else:
@@ -86,18 +85,27 @@ class AsyncEngine:
             return [True] * len(changes)
 
     async def finish(self, changes: list[Finish], lease: int) -> list[tuple[bool, Finish]]:
-        """Whether each claim was ours, and what was stored in the end.
+        """Whether each claim was ours, and what was stored in the end."""
+        give_up = time.monotonic() + lease / 1_000
+        try:
+            answers = await self.store.finish(changes)
+        except UNANSWERED as exc:
+            return await self.finish_again(changes, exc, give_up)
+        return list(zip(answers, changes, strict=True))
+
+    async def finish_again(
+        self, changes: list[Finish], error: BaseException, give_up: float
+    ) -> list[tuple[bool, Finish]]:
+        """A finish was not answered. Whether each claim was ours, and what was stored in the end.
 
         Worth repeating, for as long as a lease: an effect that is not recorded may happen again. A value that the store
         will not take is recorded as done without it, for the same reason. And a caller who is cancelled meanwhile waits
         for it: it may be sent twice, so it needs no task of its own until then.
         """
-        give_up = time.monotonic() + lease / 1_000
         try:
-            try:
-                answers = await self.store.finish(changes)
-            except StoreUnavailable as exc:
-                return await self._finish_again(changes, exc, give_up)
+            if not isinstance(error, StoreUnavailable):
+                raise error
+            return await self._finish_until(changes, error, give_up)
         except CANCELLED:
             left = max(0, int((give_up - time.monotonic()) * 1_000))
             try:
@@ -106,9 +114,8 @@ class AsyncEngine:
                 # Whoever cancelled must not be told of something else, or find the call going on.
                 logger.warning("Work of a call that was cancelled is done and not recorded: %s", exc)
             raise
-        return list(zip(answers, changes, strict=True))
 
-    async def _finish_again(
+    async def _finish_until(
         self, changes: list[Finish], error: StoreUnavailable, give_up: float
     ) -> list[tuple[bool, Finish]]:
         if error.refused and len(changes) > 1:

@@ -117,7 +117,7 @@ class KnownReturns:
             return self._known[lasting]
         except (KeyError, TypeError):
             check_callable(fn, is_async=self._is_async)
-            returns = Returns(fn, self._codec)()
+            returns = Returns(fn, self._codec).resolve()
         with suppress(TypeError):  # built-in and unhashable callables cannot be remembered
             self._known[lasting] = returns
         return returns
@@ -129,29 +129,29 @@ class Returns:
     def __init__(self, fn: Callable[..., object], codec: Codec) -> None:
         self._fn = fn
         self._codec = codec
-        self._type: Any = None
-        self._known = False
-        try:
-            self.type()
-        except NameError:
-            return  # a name of the annotation is defined further down; the first call looks again
+        self.type: Any = None
+        self.is_known = False
+        with suppress(
+            NameError
+        ):  # a name of the annotation is defined further down; the first call looks again
+            self._look_up()
 
-    def type(self) -> Any:
-        if not self._known:
-            self._type = return_type(self._fn)
-            self._codec.prepare(self._type)
-            self._known = True
-        return self._type
+    def _look_up(self) -> None:
+        self.type = return_type(self._fn)
+        self._codec.prepare(self.type)
+        self.is_known = True
 
-    def __call__(self) -> Any:
-        if self._known:
-            return self._type
-        try:
-            return self.type()
-        except NameError as exc:
-            raise ConfigError(
-                f"the return annotation of {_title(self._fn)} names something unknown ({exc}); import it at run time"
-            ) from exc
+    def resolve(self) -> Any:
+        """The type; looks again while it is not known."""
+        if not self.is_known:
+            try:
+                self._look_up()
+            except NameError as exc:
+                raise ConfigError(
+                    f"the return annotation of {_title(self._fn)} names something unknown ({exc}); "
+                    "import it at run time"
+                ) from exc
+        return self.type
 
 
 def _title(fn: Callable[..., object]) -> str:

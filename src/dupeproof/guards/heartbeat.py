@@ -1,5 +1,5 @@
-"""Which open claims are due for renewal, and when a store that was away is tried again: what sync and async share of
-the work behind the calls. Reads no clock, does no I/O.
+# No twin: a thread here, timers of the loop in the async counterpart.
+"""The heartbeat of open claims: which are due for renewal, for threads and tasks alike, and the thread that renews them.
 
 Every guarded call passes through `add` and `remove`, and nearly all are over long before they are due. So these take
 no lock: they change one dict entry, which the interpreter does in one piece, and compare with the time at which the
@@ -7,14 +7,21 @@ heartbeat has promised to look again. The promise is withdrawn before the entrie
 those read, or finds no promise and wakes the heartbeat.
 """
 
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from typing import Protocol
 from weakref import ref
 
+from dupeproof import forks
+from dupeproof.core.events import logger
+from dupeproof.core.protocols import Store
 from dupeproof.core.records import Renew
+from dupeproof.errors import StoreUnavailable
 
 NO_PROMISE = float("inf")
+_IDLE_SECONDS = 10.0
 MOST_AFTERWARDS = 1_000
 """Changes that are kept for a store that is away; of later ones the lease takes care."""
 
@@ -43,7 +50,7 @@ class Renewable(Protocol):
 
 
 class RenewalSchedule:
-    """Open claims and when each is due. Callers bring the time."""
+    """Open claims and when each is due. Callers bring the time; it does no I/O."""
 
     def __init__(self) -> None:
         self._due: dict[ref[Renewable], float] = {}
@@ -72,6 +79,10 @@ class RenewalSchedule:
         if first is not None:
             self._promise = first
         return first
+
+    def promise_at(self, moment: float) -> None:
+        """There is no claim; the heartbeat looks then. Who has added one since `promise` was called wakes it."""
+        self._promise = moment
 
     def is_late(self, now: float) -> bool:
         """The heartbeat should have looked by now."""
@@ -105,3 +116,97 @@ class RenewalSchedule:
         self._due[ref(claim)] = due
         if not claim.is_open:
             self.remove(claim)
+
+
+class Heartbeat:
+    """Renews open claims every third of their lease, from one daemon thread that ends after ten idle seconds.
+
+    The thread gets its turn from the interpreter however busy the handler is; only a C extension that keeps the
+    GIL for longer than the lease could starve it. A forked child starts without claims: those of its parent are not
+    its to keep alive.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._schedule = RenewalSchedule()
+        self.after_fork()
+        forks.reset_in_children(self)
+
+    def after_fork(self) -> None:
+        self._schedule.clear()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+        self._rest = _IDLE_SECONDS
+        """Seconds after which the thread looks again at the latest: no longer than a claim that woke it may wait. So it
+        is woken for the first of many short calls, and not for each of them."""
+
+    def watch(self, claim: Renewable) -> RenewalSchedule:
+        """Keep the claim alive, until it is removed from the schedule that is returned."""
+        if not forks.page[0]:
+            forks.look()
+        if self._schedule.add(claim, time.monotonic()):
+            self._wake(claim.beat)
+        return self._schedule
+
+    def catch_up(self) -> None:
+        """Nothing to do: the thread is never late."""
+
+    def stop(self) -> None:
+        """End the thread, when the claims that are still open have come to their end."""
+        forks.look()
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+
+    def _wake(self, beat: float) -> None:
+        with self._changed:
+            self._stopped = False
+            self._rest = min(self._rest, beat)
+            if self._thread is None:
+                thread = threading.Thread(target=self._beat, name="dupeproof-heartbeat", daemon=True)
+                thread.start()  # which fails where there are too many, and when the interpreter is ending
+                self._thread = thread
+            else:
+                self._changed.notify()
+
+    def _beat(self) -> None:
+        idle_since = time.monotonic()
+        while True:
+            with self._changed:
+                now = time.monotonic()
+                first = self._schedule.promise()
+                if first is not None:
+                    idle_since = now
+                elif self._stopped or now - idle_since >= _IDLE_SECONDS:
+                    self._thread = None
+                    return
+                else:
+                    first = now + self._rest
+                    self._schedule.promise_at(first)
+                self._changed.wait(max(0.0, first - now))
+            self._renew()
+
+    def _renew(self) -> None:
+        # While the thread rests nothing of it may keep a claim alive: not a variable, nor one that a caught exception
+        # still remembers.
+        now = time.monotonic()
+        due = self._schedule.due(now)
+        if due and not self._renewed(due, now) and len(due) > 1:
+            # One key that cannot be reached must not cost the others their claims.
+            while due:
+                self._renewed([due.pop()], now)
+        due.clear()
+
+    def _renewed(self, due: list[Renewable], now: float) -> bool:
+        try:
+            answers = self._store.renew([claim.renewal() for claim in due])
+        except StoreUnavailable as exc:
+            logger.warning("Renewing %d claims failed; trying again soon: %s", len(due), exc)
+        except Exception:
+            logger.exception("Renewing %d claims failed; trying again soon", len(due))
+        else:
+            self._schedule.renewed(due, answers, now)
+            return True
+        self._schedule.postpone(due, now)
+        return False

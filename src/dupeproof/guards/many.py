@@ -8,10 +8,8 @@ from typing import Any, TypeVar
 
 from dupeproof.core import outcomes
 from dupeproof.core.crashes import Crashed, armed, reached
-from dupeproof.core.policy import Policy
 from dupeproof.errors import ClaimLost, StoreUnavailable
-from dupeproof.guards.claims import Claim
-from dupeproof.guards.engine import Engine
+from dupeproof.guards.claims import Claim, Claims
 from dupeproof.guards.results import Result
 from dupeproof.guards.runtime import awaited
 
@@ -21,15 +19,40 @@ _LONGEST_UNRECORDED = 1.0
 """Seconds for which a result may wait for the others of its batch: a crash repeats what is not recorded."""
 
 
-class Batch:
+def attempt_many(
+    made_by: Claims,
+    keys: Sequence[str],
+    returns: Any,
+    fingerprints: Sequence[bytes],
+    fn: Callable[[T], R],
+    items: Sequence[T],
+) -> list[Result[R]]:
+    """A result for each item, in order."""
+    claims = [
+        Claim(made_by, key, returns, compared) for key, compared in zip(keys, fingerprints, strict=True)
+    ]
+    batch = _AsyncBatch(made_by, claims)
+    batch.run(fn, items)
+    for place in batch.again:
+        claim = Claim(made_by, keys[place], returns, fingerprints[place])
+        try:
+            value = claim.run(fn, (items[place],), {})
+        except Exception as exc:  # noqa: BLE001 - it belongs to this item; the others go on
+            batch.results[place] = _failure(exc, 0)
+        else:
+            batch.results[place] = Result(value, replayed=claim.done, attempt=claim.attempt)
+    return [batch.results[place] for place in range(len(items))]
+
+
+class _AsyncBatch:
     """The claims of a batch, and the result of each by its place; `again` are the places still to be asked for.
 
     Those were busy: with one of this very batch that has the same key, or with somebody the guard's policy waits for.
     """
 
-    def __init__(self, engine: Engine, policy: Policy, claims: Sequence[Claim]) -> None:
-        self._engine = engine
-        self._policy = policy
+    def __init__(self, made_by: Claims, claims: Sequence[Claim]) -> None:
+        self._engine = made_by.engine
+        self._policy = made_by.policy
         self._claims = claims
         self._unrecorded: dict[int, Any] = {}
         self.results: dict[int, Result[Any]] = {}
@@ -68,7 +91,7 @@ class Batch:
         self._record()
 
     def _acquire(self) -> None:
-        requests = [claim.begin() for claim in self._claims]
+        requests = [claim.request for claim in self._claims]
         try:
             answers = self._engine.ask(requests)
         except StoreUnavailable as exc:
@@ -95,7 +118,7 @@ class Batch:
             if claim.done:
                 self.results[place] = Result(claim.result, replayed=True, attempt=claim.attempt)
         except Exception as exc:  # noqa: BLE001 - also that of a codec; it belongs to this item, the others go on
-            self.results[place] = failure(exc, claim.attempt)
+            self.results[place] = _failure(exc, claim.attempt)
 
     def _hand_back(self, places: Iterable[int]) -> None:
         granted = [claim for claim in (self._claims[place] for place in places) if claim.guarded]
@@ -111,7 +134,7 @@ class Batch:
                 claim.leave(exc)
             if not isinstance(exc, Exception):
                 raise
-            self.results[place] = failure(exc, claim.attempt)
+            self.results[place] = _failure(exc, claim.attempt)
 
     def _record(self) -> None:
         values, self._unrecorded = self._unrecorded, {}
@@ -126,7 +149,7 @@ class Batch:
         except StoreUnavailable as exc:
             for place, claim in claims.items():
                 if claim.not_recorded():
-                    self.results[place] = failure(exc, claim.attempt)
+                    self.results[place] = _failure(exc, claim.attempt)
             return
         finally:
             for claim in claims.values():
@@ -137,8 +160,8 @@ class Batch:
             try:
                 claim.closed(ours, stored)
             except ClaimLost as exc:
-                self.results[place] = failure(exc, claim.attempt)
+                self.results[place] = _failure(exc, claim.attempt)
 
 
-def failure(error: Exception, attempt: int) -> Result[Any]:
+def _failure(error: Exception, attempt: int) -> Result[Any]:
     return Result(None, replayed=False, attempt=attempt, error=error)

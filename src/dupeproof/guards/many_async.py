@@ -7,10 +7,8 @@ from typing import Any, TypeVar
 
 from dupeproof.core import outcomes
 from dupeproof.core.crashes import Crashed, armed, reached
-from dupeproof.core.policy import Policy
 from dupeproof.errors import ClaimLost, StoreUnavailable
-from dupeproof.guards.claims_async import AsyncClaim
-from dupeproof.guards.engine_async import AsyncEngine
+from dupeproof.guards.claims_async import AsyncClaim, AsyncClaims
 from dupeproof.guards.results import Result
 from dupeproof.guards.runtime_async import awaited
 
@@ -20,15 +18,40 @@ _LONGEST_UNRECORDED = 1.0
 """Seconds for which a result may wait for the others of its batch: a crash repeats what is not recorded."""
 
 
-class AsyncBatch:
+async def attempt_many(
+    made_by: AsyncClaims,
+    keys: Sequence[str],
+    returns: Any,
+    fingerprints: Sequence[bytes],
+    fn: Callable[[T], Awaitable[R]],
+    items: Sequence[T],
+) -> list[Result[R]]:
+    """A result for each item, in order."""
+    claims = [
+        AsyncClaim(made_by, key, returns, compared) for key, compared in zip(keys, fingerprints, strict=True)
+    ]
+    batch = _AsyncBatch(made_by, claims)
+    await batch.run(fn, items)
+    for place in batch.again:
+        claim = AsyncClaim(made_by, keys[place], returns, fingerprints[place])
+        try:
+            value = await claim.run(fn, (items[place],), {})
+        except Exception as exc:  # noqa: BLE001 - it belongs to this item; the others go on
+            batch.results[place] = _failure(exc, 0)
+        else:
+            batch.results[place] = Result(value, replayed=claim.done, attempt=claim.attempt)
+    return [batch.results[place] for place in range(len(items))]
+
+
+class _AsyncBatch:
     """The claims of a batch, and the result of each by its place; `again` are the places still to be asked for.
 
     Those were busy: with one of this very batch that has the same key, or with somebody the guard's policy waits for.
     """
 
-    def __init__(self, engine: AsyncEngine, policy: Policy, claims: Sequence[AsyncClaim]) -> None:
-        self._engine = engine
-        self._policy = policy
+    def __init__(self, made_by: AsyncClaims, claims: Sequence[AsyncClaim]) -> None:
+        self._engine = made_by.engine
+        self._policy = made_by.policy
         self._claims = claims
         self._unrecorded: dict[int, Any] = {}
         self.results: dict[int, Result[Any]] = {}
@@ -67,7 +90,7 @@ class AsyncBatch:
         await self._record()
 
     async def _acquire(self) -> None:
-        requests = [claim.begin() for claim in self._claims]
+        requests = [claim.request for claim in self._claims]
         try:
             answers = await self._engine.ask(requests)
         except StoreUnavailable as exc:
@@ -96,7 +119,7 @@ class AsyncBatch:
             if claim.done:
                 self.results[place] = Result(claim.result, replayed=True, attempt=claim.attempt)
         except Exception as exc:  # noqa: BLE001 - also that of a codec; it belongs to this item, the others go on
-            self.results[place] = failure(exc, claim.attempt)
+            self.results[place] = _failure(exc, claim.attempt)
 
     async def _hand_back(self, places: Iterable[int]) -> None:
         granted = [claim for claim in (self._claims[place] for place in places) if claim.guarded]
@@ -112,7 +135,7 @@ class AsyncBatch:
                 await claim.leave(exc)
             if not isinstance(exc, Exception):
                 raise
-            self.results[place] = failure(exc, claim.attempt)
+            self.results[place] = _failure(exc, claim.attempt)
 
     async def _record(self) -> None:
         values, self._unrecorded = self._unrecorded, {}
@@ -127,7 +150,7 @@ class AsyncBatch:
         except StoreUnavailable as exc:
             for place, claim in claims.items():
                 if claim.not_recorded():
-                    self.results[place] = failure(exc, claim.attempt)
+                    self.results[place] = _failure(exc, claim.attempt)
             return
         finally:
             for claim in claims.values():
@@ -138,8 +161,8 @@ class AsyncBatch:
             try:
                 claim.closed(ours, stored)
             except ClaimLost as exc:
-                self.results[place] = failure(exc, claim.attempt)
+                self.results[place] = _failure(exc, claim.attempt)
 
 
-def failure(error: Exception, attempt: int) -> Result[Any]:
+def _failure(error: Exception, attempt: int) -> Result[Any]:
     return Result(None, replayed=False, attempt=attempt, error=error)

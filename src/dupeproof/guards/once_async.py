@@ -2,37 +2,37 @@
 
 import functools
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from itertools import compress
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from dupeproof import defaults
 from dupeproof.core.codecs import Codec, JsonCodec, Unstorable
 from dupeproof.core.durations import Duration
-from dupeproof.core.events import Event, Kind, Listener, as_listeners, publish, store_observers
+from dupeproof.core.events import Emitters, Event, Kind, Listener, as_listeners, publish, store_observers
 from dupeproof.core.policy import OnAbandoned, OnBusy, OnStoreDown, make_policy
-from dupeproof.core.protocols import AsyncStore
-from dupeproof.core.records import Finish, Health, Release, Stats
+from dupeproof.core.protocols import AsyncSeenSet, AsyncStore
+from dupeproof.core.records import Finish, FoundMark, Health, Mark, Release, Stats
 from dupeproof.core.states import State
-from dupeproof.errors import Busy, ConfigError
-from dupeproof.guards.claims_async import AsyncClaim
+from dupeproof.errors import Busy, ConfigError, StoreUnavailable
+from dupeproof.guards.claims_async import AsyncClaim, AsyncClaims
 from dupeproof.guards.engine_async import AsyncEngine
 from dupeproof.guards.functions import Guarded, KnownReturns, check_kind
-from dupeproof.guards.marks_async import AsyncMarking
+from dupeproof.guards.many_async import attempt_many
 from dupeproof.guards.options import (
     Call,
-    FingerprintSpec,
     Key,
     batches,
+    encode_meta,
     make_cache,
     resolve_store,
     value_fingerprint,
 )
 from dupeproof.guards.results import DeadCall, Entry, Result, make_entry
-from dupeproof.guards.runner_async import AsyncRunner
-from dupeproof.guards.runtime_async import IS_ASYNC, quicken
+from dupeproof.guards.runtime_async import IS_ASYNC
 from dupeproof.keys.arguments import KeySpec
-from dupeproof.keys.fingerprints import call_digest
+from dupeproof.keys.fingerprints import FingerprintSpec, call_digest
 from dupeproof.keys.names import check_key, check_keys, check_namespace, key_digest
 from dupeproof.stores import open_async_store
 from dupeproof.stores.clients import StoreClient
@@ -89,9 +89,9 @@ class AsyncOnce:
         self._store = resolve_store(store, opener, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
         self._engine = AsyncEngine(self._store, listeners, on_dead, make_cache(cache, cache_for))
-        self._marking = AsyncMarking(self._store, self._policy, self._engine.listeners)
-        self._runner = AsyncRunner(self._engine, self._policy, self._digest, self._codec)
-        quicken(self, self._marking)
+        self._seen_set = self._store if isinstance(self._store, AsyncSeenSet) else None
+        self._emitters = Emitters(listeners, namespace)
+        self._claims = AsyncClaims(self._engine, self._policy, self._digest, self._codec)
 
     @property
     def namespace(self) -> str:
@@ -109,14 +109,56 @@ class AsyncOnce:
 
         The mark comes before your work, so a crash in between loses the message. Where that matters, use `run`.
         """
-        return await self._marking.seen(key, meta)
+        digest = self._digest(check_key(key))
+        mark = Mark(digest, self._policy.terms.window, b"", encode_meta(meta))
+        try:
+            [fresh] = await self._marks().mark([mark])
+        except StoreUnavailable:
+            self._emit(Kind.STORE_DOWN)
+            if self._policy.run_when_down:
+                return False
+            raise
+        emit = self._emitters[Kind.FRESH if fresh else Kind.SEEN]
+        for count in emit.counts:
+            next(count)
+        if emit.listeners:
+            emit(digest, 0)
+        return not fresh
 
     async def fresh(self, items: Iterable[T], key: Callable[[T], Key] | None = None) -> list[T]:
         """The items not seen before, in order, each key once; marks them, a thousand in a round trip.
 
         If it raises `StoreUnavailable`, earlier thousands of the same call may be marked already.
         """
-        return await self._marking.fresh(items, key)
+        chosen = list(items)
+        window, digest, marks = self._policy.terms.window, self._digest, self._marks()
+        # All keys are checked before the first one is marked, and only a batch of them at a time is made into marks.
+        keys = check_keys(chosen if key is None else list(map(key, chosen)))
+        answers: list[bool] = []
+        try:
+            for part in batches(keys, _BATCH):
+                answers += await marks.mark([Mark(digest(each), window) for each in part])
+        except StoreUnavailable:
+            self._emit(Kind.STORE_DOWN)
+            if not self._policy.run_when_down:
+                raise
+            answers += [True] * (len(keys) - len(answers))
+        if self._engine.listeners:
+            count = sum(answers)
+            self._emit(Kind.FRESH, count)
+            self._emit(Kind.SEEN, len(answers) - count)
+        return chosen if all(answers) else list(compress(chosen, answers))
+
+    def _marks(self) -> AsyncSeenSet:
+        if self._seen_set is None:
+            kind = type(self._store).__name__
+            raise ConfigError(f"{kind} keeps no marks, so seen() and fresh() cannot be used with it")
+        return self._seen_set
+
+    def _emit(self, kind: Kind, count: int = 1) -> None:
+        if count:
+            event = Event(kind=kind, namespace=self._policy.terms.namespace, count=count)
+            publish(self._engine.listeners, event)
 
     # Run once, replay after
 
@@ -137,12 +179,14 @@ class AsyncOnce:
         def decorate(fn: Callable[P, Awaitable[R]]) -> Guarded[P, Coroutine[Any, Any, R]]:
             check_kind(fn, is_async=IS_ASYNC)
             call = Call(fn, key, name, fingerprint, chosen)
-            runner = AsyncRunner(self._engine, policy, self._digest, chosen, call.name)
+            fingerprint_of, key_of, returns = call.fingerprint, call.key, call.returns
+            claims = AsyncClaims(self._engine, policy, self._digest, chosen, call.name)
 
             @functools.wraps(fn)
             async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-                compared = call.fingerprint(args, kwargs)
-                return await runner.run(call.key(args, kwargs), call.returns(), compared, fn, args, kwargs)
+                compared = fingerprint_of(args, kwargs)
+                kind = returns.type if returns.is_known else returns.resolve()
+                return await AsyncClaim(claims, key_of(args, kwargs), kind, compared).run(fn, args, kwargs)
 
             guarded.key_for = call.key_for  # type: ignore[attr-defined]
             return guarded  # type: ignore[return-value]
@@ -152,14 +196,18 @@ class AsyncOnce:
     async def run(self, key: Key, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call `fn` once for this key; give its value again to every later caller."""
         compared = call_digest(args, kwargs)
-        return await self._runner.run(check_key(key), self._returns(fn), compared, fn, args, kwargs)
+        return await AsyncClaim(self._claims, check_key(key), self._returns(fn), compared).run(
+            fn, args, kwargs
+        )
 
     async def attempt(
         self, key: Key, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
     ) -> Result[R]:
         """Like `run`, and tells whether the value is a replay and which attempt made it."""
         compared = call_digest(args, kwargs)
-        return await self._runner.attempt(check_key(key), self._returns(fn), compared, fn, args, kwargs)
+        claim = AsyncClaim(self._claims, check_key(key), self._returns(fn), compared)
+        value = await claim.run(fn, args, kwargs)
+        return Result(value, replayed=claim.done, attempt=claim.attempt)
 
     async def run_many(
         self,
@@ -197,7 +245,7 @@ class AsyncOnce:
         for chosen in batches(items, batch):
             keys = check_keys(chosen if key is None else list(map(key, chosen)))
             compared = [call_digest((item,), {}) if fingerprint else b"" for item in chosen]
-            results += await self._runner.attempt_many(keys, returns, compared, fn, chosen)
+            results += await attempt_many(self._claims, keys, returns, compared, fn, chosen)
         return results
 
     def claim(self, key: Key, *, fingerprint: object = None, returns: Any = Any) -> AsyncClaim:
@@ -206,11 +254,11 @@ class AsyncOnce:
         `returns` is the type the stored result is read back as.
         """
         self._codec.prepare(returns)
-        return self._runner.claim(check_key(key), returns, value_fingerprint(fingerprint))
+        return AsyncClaim(self._claims, check_key(key), returns, value_fingerprint(fingerprint))
 
-    def runner(self, *, name: str, codec: Codec) -> AsyncRunner:
+    def claims(self, *, name: str, codec: Codec) -> AsyncClaims:
         """For layers built on this guard: claims in its namespace, on its terms, with results in their own codec."""
-        return AsyncRunner(self._engine, self._policy, self._digest, codec, name)
+        return AsyncClaims(self._engine, self._policy, self._digest, codec, name)
 
     # Looking and mending
 
@@ -218,8 +266,9 @@ class AsyncOnce:
         """Whether each key is seen or done, in order. Looks only: a key not known now may be by the time you mark it."""
         found: list[bool] = []
         for part in batches(check_keys(keys), _BATCH):
-            records = await self._store.get(list(map(self._digest, part)))
-            marks = await self._marking.find(part)
+            digests = list(map(self._digest, part))
+            records = await self._store.get(digests)
+            marks = await self._found_marks(digests)
             found += [
                 mark is not None or (each is not None and each.record.state is State.DONE)
                 for each, mark in zip(records, marks, strict=True)
@@ -228,18 +277,20 @@ class AsyncOnce:
 
     async def get(self, key: Key) -> Entry | None:
         """The key as it stands; None when nothing is known of it."""
-        text = check_key(key)
-        [found] = await self._store.get([self._digest(text)])
-        [mark] = await self._marking.find([text])
+        digest = self._digest(check_key(key))
+        [found] = await self._store.get([digest])
+        [mark] = await self._found_marks([digest])
         return make_entry(self._policy.terms.namespace, found, mark)
+
+    async def _found_marks(self, digests: list[bytes]) -> Sequence[FoundMark | None]:
+        return [None] * len(digests) if self._seen_set is None else await self._seen_set.marks(digests)
 
     async def forget(self, key: Key) -> bool:
         """Remove the key's record and mark, so that it is new. True when there was something."""
-        text = check_key(key)
-        digest = self._digest(text)
+        digest = self._digest(check_key(key))
         [known] = await self._store.forget([digest])
         self._engine.drop(digest)
-        return self._marking.forget_name(text) or known
+        return known
 
     async def resolve(self, key: Key, result: object = None) -> bool:
         """Close a held, abandoned, failed or dead key with this result; its former owner can no longer finish it.

@@ -1,6 +1,6 @@
 """The arguments of a guard turned into what it works with; shared by the sync and the async class."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -8,29 +8,19 @@ import msgspec
 
 from dupeproof.core.codecs import Codec
 from dupeproof.core.durations import Duration, milliseconds
-from dupeproof.errors import ConfigError, KeyInvalid
+from dupeproof.core.records import Mark
+from dupeproof.core.tokens import new_token
+from dupeproof.errors import ConfigError
 from dupeproof.guards.cache import FinishedCache
 from dupeproof.guards.functions import Returns, qualified_name
 from dupeproof.keys.arguments import KeySpec, compile_key
-from dupeproof.keys.bound_arguments import bound_arguments, plain_names
-from dupeproof.keys.fingerprints import digest, fields_digest, fingerprint
+from dupeproof.keys.canonical import canonical
+from dupeproof.keys.fingerprints import FingerprintSpec, call_fingerprint, digest
 from dupeproof.keys.names import Key as Key  # noqa: PLC0414 - what guards are given, from one place
-from dupeproof.keys.names import check_key
+from dupeproof.keys.names import check_key, check_namespace, key_digest
 from dupeproof.stores.factory import resolve_store as resolve_store  # noqa: PLC0414
 
-FingerprintSpec = bool | str | Sequence[str] | Callable[..., object]
-CallReader = Callable[[tuple[Any, ...], dict[str, Any]], bytes]
-AbilityT = TypeVar("AbilityT")
 T = TypeVar("T")
-
-
-def own_ability(store: object, kind: type[AbilityT]) -> AbilityT | None:
-    """The store, if it is one of ours that can do this.
-
-    These abilities go past the verbs, which somebody's own class derived from one of ours may have changed.
-    """
-    ours = type(store).__module__.startswith("dupeproof.stores.")
-    return store if ours and isinstance(store, kind) else None
 
 
 def make_cache(size: object, longest: Duration) -> FinishedCache | None:
@@ -62,40 +52,10 @@ class Call:
         self.name = qualified_name(fn, name)
         self.returns = Returns(fn, codec)
         self.fingerprint = call_fingerprint(fn, compare)
-        self._value = compile_key(fn, key)
-
-    def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        return check_key(f"{self.name}:{self._value(args, kwargs)}")
+        self.key = compile_key(fn, key, prefix=f"{self.name}:")
 
     def key_for(self, *args: Any, **kwargs: Any) -> str:
         return self.key(args, kwargs)
-
-
-def call_fingerprint(fn: Callable[..., object], compare: FingerprintSpec) -> CallReader:
-    """What of a call must be the same for two calls to be duplicates, as a digest."""
-    if compare is False:
-        return lambda _args, _kwargs: b""
-    bind = bound_arguments(fn)
-    if compare is True:
-        names = plain_names(fn) or ()
-        digest_of = fields_digest(names)
-        count = len(names)
-
-        def of_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-            try:
-                if count == len(args) and count and not kwargs:
-                    return digest_of(args)
-                return digest(bind(args, kwargs))
-            except KeyInvalid as exc:
-                raise KeyInvalid(
-                    f"{exc}; choose the arguments to compare with fingerprint=['…'], or none with fingerprint=False"
-                ) from exc
-
-        return of_all
-    if callable(compare):
-        return lambda args, kwargs: digest(compare(*args, **kwargs))
-    paths = [compare] if isinstance(compare, str) else list(compare)
-    return lambda args, kwargs: digest(fingerprint(bind(args, kwargs), include=paths, exclude=()))
 
 
 def value_fingerprint(value: object) -> bytes:
@@ -109,3 +69,19 @@ def encode_meta(meta: object) -> bytes:
         return msgspec.json.encode(meta)
     except (TypeError, ValueError, RecursionError) as exc:
         raise ConfigError(f"meta= must be made of JSON types: {exc}") from exc
+
+
+class SlotNames:
+    """Cooldown slots: one action on one entity, with or without data, as a mark only its maker can take back."""
+
+    def __init__(self, namespace: str) -> None:
+        # No namespace of a user's can hold a slash, so slots and marks never meet.
+        self._digest = key_digest(f"cooldown/{check_namespace(namespace)}")
+
+    def mark(self, entity: object, action: object, within: Duration, data: object) -> Mark:
+        window = milliseconds(within, name="within")
+        return Mark(self.digest(entity, action, data), window, token=new_token())
+
+    def digest(self, entity: object, action: object, data: object) -> bytes:
+        parts: list[object] = [check_key(entity), check_key(action)]
+        return self._digest(canonical(parts if data is None else [*parts, data]).decode())

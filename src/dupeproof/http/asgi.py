@@ -104,7 +104,7 @@ class IdempotencyMiddleware:
         await send({"type": "lifespan.startup.failed", "message": f"{type(wrong).__name__}: {wrong}"})
 
     def _look(self, scope: Message) -> None:
-        """Once, when the app starts; or with the first request, for servers need not tell of the start, nor mounts pass it on."""
+        """Once, when the app starts; or with the first request, because servers need not send the start event, and mounts need not pass it on."""
         self._has_looked = True
         app = scope.get("app")
         if is_added(app, type(self)):

@@ -22,7 +22,7 @@ class Disconnected(BaseException):
 
 
 class Gone(OSError):
-    """What a handler is told that streams to a client that has gone, as servers tell it."""
+    """What a handler that streams gets when its client has gone: the same error as from servers."""
 
 
 class Client:
@@ -40,7 +40,7 @@ class Client:
         """The server waits for nothing any more."""
 
     async def receive(self) -> Message:
-        """What comes after the body: that the client has gone. A handler is told so once it only streams."""
+        """What comes after the body: that the client has gone. A handler receives it once it only streams."""
         if self.hides:
             if self._shown is None:
                 self._shown = asyncio.Event()

@@ -6,7 +6,7 @@ from dupeproof.http.answers import Answer
 from dupeproof.http.headers import value_of
 
 _WINDOWS = {b"gzip": 16 + zlib.MAX_WBITS, b"x-gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
-"""How zlib is told which of its formats to read."""
+"""The window bits that select each format of zlib."""
 _LARGEST = 64 * 2**20
 """Of a body without its coding: a few bytes can become gigabytes."""
 

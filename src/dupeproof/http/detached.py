@@ -71,7 +71,7 @@ class Detached:
         if late:
             logger.warning(
                 "%d handlers were cut off %g s after the server began to shut down; their keys stay taken until their "
-                "leases are over, and are then run again or held, as the guard was told",
+                "leases are over, and are then run again or held, as `on_abandoned` says",
                 len(late),
                 self._drain,
             )

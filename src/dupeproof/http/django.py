@@ -260,7 +260,7 @@ def warn_of_atomic_requests(request: HttpRequest) -> None:
     if resolved is None:
         return
     view = resolved.func
-    apart = getattr(view, "_non_atomic_requests", ())  # as Django itself does, which has no other way to tell
+    apart = getattr(view, "_non_atomic_requests", ())  # as Django itself does; there is no public way to know
     atomic = [
         alias
         for alias, database in connections.settings.items()
@@ -341,7 +341,7 @@ class DjangoRequest:
         if hasattr(request, "_body"):
             check_size(len(request.body), limit)
             return ReadBody(content_type, (request.body,))
-        if request._read_started:  # noqa: SLF001 - a parsed form; there is no other way to tell
+        if request._read_started:  # noqa: SLF001 - a parsed form; there is no public way to know
             if request.content_type != "multipart/form-data":
                 raise ConfigError(READ_BEFORE.format("request.body"))
             return ReadBody(

@@ -52,7 +52,7 @@ _drained: WeakSet[Detached] = WeakSet()
 
 
 async def drain() -> None:
-    """Wait for handlers whose clients have gone, each as long as its guard was told; for the end of your lifespan.
+    """Wait for handlers whose clients have gone, each for at most its `drain`; for the end of your lifespan.
 
         @asynccontextmanager
         async def lifespan(app):
@@ -169,7 +169,7 @@ class _Guard:
         self._header = policy.rules.header.lower()
 
     def concerns(self, scope: Message) -> bool:
-        """Whether this request may have a key, as far as can be told before its route is known."""
+        """Whether this request may have a key, as far as is known before its route is."""
         rules = self.policy.rules
         if scope["method"] not in rules.methods:
             return False

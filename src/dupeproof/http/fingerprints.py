@@ -38,8 +38,8 @@ class Head(NamedTuple):
 def request_digest(head: Head, body: Iterable[bytes]) -> bytes:
     """16 bytes. The boundary of a multipart body does not count: clients draw a new one for every try."""
     media_type, delimiter = _parsed(head.content_type)
-    adapted = _head if len(head.path) + len(head.query) <= _SHORT else _head.__wrapped__
-    hasher = blake2b(adapted(head.method, head.place, head.query, media_type), digest_size=DIGEST_SIZE)
+    joined = _head if len(head.path) + len(head.query) <= _SHORT else _head.__wrapped__
+    hasher = blake2b(joined(head.method, head.place, head.query, media_type), digest_size=DIGEST_SIZE)
     hasher.update(head.chosen)
     for chunk in body if delimiter is None else _part_digests(body, delimiter):
         hasher.update(chunk)

@@ -93,7 +93,7 @@ class _Incoming:
         request = self.request
         announced = announced_size(request.headers.get("Content-Length"), limit)
         content_type = request.headers.get("Content-Type", "").encode("latin-1", "replace")
-        if hasattr(request, "_cached_data"):  # read before, and kept; there is no other way to tell
+        if hasattr(request, "_cached_data"):  # read before, and kept; there is no public way to know
             data = request.get_data()
             check_size(len(data), limit)
             return ReadBody(content_type, (data,))

@@ -4,7 +4,7 @@
     tokens.redeem(token_of(request.headers, request.form), {"user": user.id, "action": "order"})      when it comes
 
 A button that is clicked twice sends the same token twice. The second time is `TokenUsed`, which the helpers answer with a
-409, and all other faults of a token with a 403; in every framework with the same words, as it tells its own errors:
+409, and all other faults of a token with a 403; in every framework with the same text, in the format of its own errors:
 
     Flask                  abort(409): a page, and whatever your error handlers make of it
     Starlette, FastAPI     HTTPException(409): text, or {"detail": …}
@@ -59,7 +59,7 @@ def status_of(error: TokenError) -> int:
 
 
 def words_for(error: TokenError) -> str:
-    """What to tell whoever sent the form."""
+    """The text for the person who sent the form."""
     known = (text for kind, text in _WORDS.items() if isinstance(error, kind))
     return next(
         known, "This form was not made for you or for this, so nothing was done. Load the page again."

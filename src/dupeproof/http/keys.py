@@ -1,4 +1,4 @@
-"""The key of a request: read from its header, and adapted with whose it is."""
+"""The key of a request: read from its header, and joined with whose it is."""
 
 import re
 from collections.abc import Sequence

@@ -92,7 +92,9 @@ PROBLEMS = {
         SOON,
     ),
     Code.SCOPE_MISSING: Problem(
-        500, "Caller unknown", "The server could not tell whose idempotency key this is, so nothing was done."
+        500,
+        "Caller unknown",
+        "The server could not determine whose idempotency key this is, so nothing was done.",
     ),
     Code.NOT_AUTHORIZED: Problem(
         403, "Not authorized", "You may not see the response to this request any more; it was not run again."
@@ -109,7 +111,7 @@ REFUSALS: dict[type[Exception], Code] = {
     Dead: Code.ATTEMPTS_EXHAUSTED,
     StoreUnavailable: Code.STORE_UNAVAILABLE,
 }
-"""What a claim raises, and how that is told."""
+"""The problem for each error that a claim raises."""
 
 
 class Refused(Exception):

@@ -7,6 +7,7 @@ from dupeproof.core.events import logger
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.errors import ConfigError, KeyInvalid
 from dupeproof.guards import AsyncOnce
+from dupeproof.guards.claims_async import AsyncClaim
 from dupeproof.guards.runtime_async import IS_ASYNC, awaited
 from dupeproof.http.answers import Answer, AnswerCodec
 from dupeproof.http.exchange_async import AsyncExchange
@@ -35,11 +36,11 @@ class AsyncRequestPolicy:
         self._once = _guard(store, of_guard, hold=self.rules.of_error is Fate.HOLD)
         codec = AnswerCodec(self._once.codec)
         codec.prepare(Answer)
-        self._runner = self._once.runner(name="http", codec=codec)
+        self._claims = self._once.claims(name="http", codec=codec)
         self._owned = not isinstance(store, AsyncOnce)
         self._warned = False
-        self._mark = f"dupeproof.http/{self._runner.policy.terms.namespace}"
-        if self.rules.of_error is Fate.HOLD and not self._runner.policy.terms.hold:
+        self._mark = f"dupeproof.http/{self._claims.policy.terms.namespace}"
+        if self.rules.of_error is Fate.HOLD and not self._claims.policy.terms.hold:
             raise ConfigError("on_error='hold' needs a guard made with on_abandoned='hold'")
 
     def wants(self, method: str, request: Any) -> bool:
@@ -94,9 +95,9 @@ class AsyncRequestPolicy:
             )
 
     def is_inner(self, of_request: MutableMapping[str, Any], key: str) -> bool:
-        """Whether a guard like this one is around us, which has the key already; if not, those inside are told.
+        """Whether a guard like this one is around us, which has the key already; if not, inner guards are informed.
 
-        `of_request` travels with the request: an ASGI scope, an environ. The context variable alone would not tell it from a
+        `of_request` travels with the request: an ASGI scope, an environ. The context variable alone does not distinguish it from a
         request that its handler makes in this process, nor would the mark from one of before, whose scope is used again.
         """
         if current.get() is not None and of_request.get(self._mark) == key:
@@ -119,12 +120,12 @@ class AsyncRequestPolicy:
         try:
             return chosen_digest(head, chosen(request, whole))
         except Exception as exc:  # noqa: BLE001 - whatever a body that makes no sense does to it
-            # The handler will say what is wrong with it. Only the error's type is told: its text may quote the body.
+            # The handler will say what is wrong with it. Only the error's type is logged: its text may quote the body.
             logger.warning("fingerprint= failed with %s, so all of a request counts", type(exc).__name__)
             return request_digest(head, (whole,))
 
     def exchange(self, key: str, compared: bytes) -> AsyncExchange:
-        return AsyncExchange(self.rules, key, self._runner.claim(key, Answer, compared))
+        return AsyncExchange(self.rules, key, AsyncClaim(self._claims, key, Answer, compared))
 
     async def authorized(self, request: Any, answer: Answer) -> Answer:
         """An answer that comes from us and not from the app: as it is, or a refusal where the caller may not see it."""

@@ -24,7 +24,7 @@ _FUNCTIONS = frozenset({"when", "key", "validate", "fingerprint"})
 
 
 class RequestOptions(TypedDict, total=False):
-    """Which requests are guarded, and how they are told apart and answered."""
+    """Which requests are guarded, and how they are compared and answered."""
 
     methods: Iterable[str]
     """POST and PATCH; PUT and DELETE if you say so."""
@@ -90,7 +90,7 @@ class Rules(Struct, frozen=True):
     required: bool
     header: str
     the_key: str
-    """What a client is told to send."""
+    """The header that the error message names."""
     find_key: Callable[[Any], object] | None
     validate: Callable[[str], bool] | None
     fingerprint: Literal["json"] | Callable[[Any, bytes], object] | None

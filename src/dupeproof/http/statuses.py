@@ -69,7 +69,7 @@ def can_be_kept(status: int, headers: Pairs, limit: int) -> bool:
 
 
 def is_unbuffered(headers: Pairs) -> bool:
-    """Whether a response in pieces is to go out piece by piece, by the header with which proxies are told so."""
+    """Whether a response in pieces is to go out piece by piece, by the header that proxies read."""
     return (value_of(headers, b"x-accel-buffering") or b"").strip().lower() == b"no"
 
 

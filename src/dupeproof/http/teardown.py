@@ -15,7 +15,7 @@ def routes_of(app: Any) -> Iterable[Any]:
 
 
 def warn_of_late_teardown(routes: Iterable[Any], methods: Iterable[str]) -> None:
-    """Told by what routes have, so that FastAPI need not be there."""
+    """Recognised by the attributes of the route, so that FastAPI need not be installed."""
     for route in routes:
         inner = getattr(getattr(route, "original_router", route), "routes", None)
         if inner is not None:

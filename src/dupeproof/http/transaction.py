@@ -4,13 +4,16 @@
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from dupeproof.core.records import ClaimRequest
 from dupeproof.errors import ClaimLost, ConfigError
 from dupeproof.http import records
 from dupeproof.http.answers import Answer
 from dupeproof.http.handler_context import Handling, current
 from dupeproof.sql import CallerConnection, Translated, adapt
 from dupeproof.sql.statements import split
+from dupeproof.stores import records_in_transaction
 from dupeproof.stores.postgres.migrate import migrate
+from dupeproof.stores.record_statements import check_dialect
 from dupeproof.stores.sqlite.connection import SCHEMA
 
 R = TypeVar("R")
@@ -21,7 +24,7 @@ class Recording:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._handling: Handling | None = None
-        self._joined: CallerConnection | None = None
+        self._connection_adapter: CallerConnection | None = None
         self._answer: Answer | None = None
 
     def __call__(self, response: R) -> R:
@@ -38,25 +41,26 @@ class Recording:
         with _TRANSLATED:
             adapted = adapt(self._connection)
             adapted.check_transaction()
-            records.check_dialect(adapted.dialect)
-            values = records.parameters(adapted.dialect, handling)
-            rows = adapted.execute(records.READ[adapted.dialect], values)
-        records.found(handling, rows)
-        self._handling, self._joined = handling, adapted
+            known = records_in_transaction.read(adapted, handling.claim.digest)
+        records.found(handling, known)
+        self._handling, self._connection_adapter = handling, adapted
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if exc is not None or self._handling is None or self._joined is None:
+        if exc is not None or self._handling is None or self._connection_adapter is None:
             return
         if self._answer is None:
             raise ConfigError("hand over the response before the block ends: return keep(response)")
-        adapted = self._joined
+        claim = self._handling.claim
+        request = ClaimRequest(claim.digest, claim.token, claim.terms, claim.fingerprint)
+        result = claim.codec.encode(self._answer, Answer)
         with _TRANSLATED:
-            values = records.parameters(adapted.dialect, self._handling, self._answer)
-            written = adapted.count(records.WRITE[adapted.dialect], values)
-        if written != 1:
+            written = records_in_transaction.finish(
+                self._connection_adapter, request, self._handling.attempt, result, claim.codec.name
+            )
+        if not written:
             raise ClaimLost("another run of this request came first; roll back, for its work is done there")
 
 
@@ -64,7 +68,7 @@ def create_schema(connection: Any) -> None:
     """Make the tables in which responses are recorded; making them twice is fine."""
     with _TRANSLATED:
         adapted = adapt(connection)
-        records.check_dialect(adapted.dialect)
+        check_dialect(adapted.dialect)
         if adapted.dialect == "postgresql":
             migrate(adapted)
             return

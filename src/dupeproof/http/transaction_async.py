@@ -3,13 +3,16 @@
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from dupeproof.core.records import ClaimRequest
 from dupeproof.errors import ClaimLost, ConfigError
 from dupeproof.http import records
 from dupeproof.http.answers import Answer
 from dupeproof.http.handler_context import Handling, current
 from dupeproof.sql import AsyncCallerConnection, Translated, adapt_async
 from dupeproof.sql.statements import split
+from dupeproof.stores import records_in_transaction_async as records_in_transaction
 from dupeproof.stores.postgres.migrate_async import migrate
+from dupeproof.stores.record_statements import check_dialect
 from dupeproof.stores.sqlite.connection import SCHEMA
 
 R = TypeVar("R")
@@ -20,7 +23,7 @@ class AsyncRecording:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._handling: Handling | None = None
-        self._joined: AsyncCallerConnection | None = None
+        self._connection_adapter: AsyncCallerConnection | None = None
         self._answer: Answer | None = None
 
     def __call__(self, response: R) -> R:
@@ -37,25 +40,26 @@ class AsyncRecording:
         with _TRANSLATED:
             adapted = await adapt_async(self._connection)
             adapted.check_transaction()
-            records.check_dialect(adapted.dialect)
-            values = records.parameters(adapted.dialect, handling)
-            rows = await adapted.execute(records.READ[adapted.dialect], values)
-        records.found(handling, rows)
-        self._handling, self._joined = handling, adapted
+            known = await records_in_transaction.read(adapted, handling.claim.digest)
+        records.found(handling, known)
+        self._handling, self._connection_adapter = handling, adapted
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if exc is not None or self._handling is None or self._joined is None:
+        if exc is not None or self._handling is None or self._connection_adapter is None:
             return
         if self._answer is None:
             raise ConfigError("hand over the response before the block ends: return keep(response)")
-        adapted = self._joined
+        claim = self._handling.claim
+        request = ClaimRequest(claim.digest, claim.token, claim.terms, claim.fingerprint)
+        result = claim.codec.encode(self._answer, Answer)
         with _TRANSLATED:
-            values = records.parameters(adapted.dialect, self._handling, self._answer)
-            written = await adapted.count(records.WRITE[adapted.dialect], values)
-        if written != 1:
+            written = await records_in_transaction.finish(
+                self._connection_adapter, request, self._handling.attempt, result, claim.codec.name
+            )
+        if not written:
             raise ClaimLost("another run of this request came first; roll back, for its work is done there")
 
 
@@ -63,7 +67,7 @@ async def create_schema(connection: Any) -> None:
     """Make the tables in which responses are recorded; making them twice is fine."""
     with _TRANSLATED:
         adapted = await adapt_async(connection)
-        records.check_dialect(adapted.dialect)
+        check_dialect(adapted.dialect)
         if adapted.dialect == "postgresql":
             await migrate(adapted)
             return

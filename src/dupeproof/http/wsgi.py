@@ -37,7 +37,7 @@ class WsgiRequest(Mapping[str, Any]):
         self.query: str = environ.get("QUERY_STRING", "")
 
     def header_values(self, header: str) -> list[str]:
-        """The value of a header, in which a WSGI server has adapted them all."""
+        """The value of a header, in which a WSGI server has joined them all."""
         return [self.headers[header]] if header in self.headers else []
 
     def __getitem__(self, name: str) -> Any:

@@ -15,9 +15,9 @@ class Arrival(StrEnum):
     """A duplicate that came after its window, while its mark was not purged yet; taken for new."""
 
 
-_TOLD = {Arrival.FIRST: (Kind.FRESH,), Arrival.AGAIN: (Kind.SEEN,), Arrival.LATE: (Kind.FRESH, Kind.LATE)}
+_KINDS = {Arrival.FIRST: (Kind.FRESH,), Arrival.AGAIN: (Kind.SEEN,), Arrival.LATE: (Kind.FRESH, Kind.LATE)}
 
 
-def told(arrivals: Sequence[Arrival]) -> Counter[Kind]:
-    """What listeners hear of them, and how often."""
-    return Counter(kind for each in arrivals for kind in _TOLD[each])
+def kinds_of(arrivals: Sequence[Arrival]) -> Counter[Kind]:
+    """The events of these, and how often each."""
+    return Counter(kind for each in arrivals for kind in _KINDS[each])

@@ -14,7 +14,7 @@ from dupeproof.core.events import Event, Listener, as_listeners, publish
 from dupeproof.core.lateness import Lateness, Tally, lateness_by_group
 from dupeproof.errors import ConfigError
 from dupeproof.inbox import statements, windows
-from dupeproof.inbox.arrivals import Arrival, told
+from dupeproof.inbox.arrivals import Arrival, kinds_of
 from dupeproof.inbox.insert_once import insertion
 from dupeproof.inbox.windows import Window
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
@@ -31,7 +31,7 @@ _ATTEMPTS = Translated(table_missing("dupeproof_attempts", "inbox"))
 
 
 class Inbox:
-    """Tells messages that come again from new ones, inside your own transaction.
+    """Finds duplicate messages inside your own transaction.
 
         with connection.transaction():
             if inbox.first(connection, message.id):
@@ -45,8 +45,8 @@ class Inbox:
     `window` is how long a message is remembered, from when it was first met: a duration, or a name out of `WINDOWS`.
     The database may say otherwise, see `change_window`; that is asked with the first message and then twice a minute.
     It must be longer than your longest transaction: a duplicate that has waited for one may find its mark expired.
-    `events` are told of what is `fresh`, `seen` and `late`, when it is asked for: what you roll back is told again. Leave that
-    to a consumer where there is one; it tells of what was committed.
+    `events` receive `fresh`, `seen` and `late` when you ask: what you roll back is emitted again. Leave that
+    to a consumer where there is one. It emits only what was committed.
     Groups do not know of each other. One inbox is for one database: the window it has read there is used everywhere.
     """
 
@@ -119,7 +119,7 @@ class Inbox:
             reached("after-mark")
         # Taken out when it is answered, so the second of a batch came again.
         answers = [new.pop(digest, Arrival.AGAIN) for digest in digests]
-        for kind, count in told(answers).items():
+        for kind, count in kinds_of(answers).items():
             publish(self._listeners, Event(kind=kind, namespace=self.group, count=count))
         return answers
 

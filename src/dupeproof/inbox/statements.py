@@ -1,6 +1,6 @@
 """The statements of the inbox, for each dialect. Each decides in one step, by the database's own clock.
 
-A row that is there and has not expired stays as it is, and the count of rows tells so; that the message came again is then
+A row that is there and has not expired stays as it is, and the count of rows shows it; that the message came again is then
 written into its row by a statement of its own, which only duplicates pay for. MariaDB and MySQL do that in the same step,
 which makes two rows in their count; which rows were taken over is asked after, where not all are new.
 """
@@ -126,7 +126,7 @@ BEGIN: dict[Dialect, str] = {
     )
     + "attempts + 1, begun_at = UTC_TIMESTAMP(3)",
 }
-"""One more attempt, and how many there are now; MariaDB and MySQL tell that only when asked."""
+"""One more attempt, and how many there are now; MariaDB and MySQL need a second statement for the number."""
 BEGUN = "SELECT attempts FROM dupeproof_attempts WHERE `key` = UNHEX(:key0)"
 
 

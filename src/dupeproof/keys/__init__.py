@@ -1,7 +1,6 @@
 """Who is a duplicate of whom: ids, content ids, fingerprints and key extraction. No I/O."""
 
-from dupeproof.keys.arguments import KeyOf, KeySpec, compile_key
-from dupeproof.keys.bound_arguments import bound_arguments
+from dupeproof.keys.arguments import KeyOf, KeySpec, bound_arguments, compile_key
 from dupeproof.keys.canonical import canonical
 from dupeproof.keys.fingerprints import VOLATILE, digest, fingerprint
 from dupeproof.keys.ids import content_id, new_id

@@ -1,4 +1,4 @@
-"""The key of a call, taken from its arguments by name, path, template or function.
+"""The arguments of a call by their names, and its key, taken from them by name, path, template or function.
 
 Templates such as "{tenant}:{order.id}" are filled so that different values never give the same text.
 """
@@ -10,11 +10,16 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 from dupeproof.errors import ConfigError, KeyInvalid, KeyMissing
-from dupeproof.keys.bound_arguments import binder, name_of, picker, signature_of
 from dupeproof.keys.canonical import canonical
 from dupeproof.keys.names import check_key, is_uuid
 from dupeproof.keys.paths import ABSENT, Pattern, follow, parse_path
 from dupeproof.keys.scalars import EXACT, quote
+
+Bind = Callable[[tuple[Any, ...], Mapping[str, Any]], dict[str, Any]]
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Template(NamedTuple):
@@ -77,8 +82,10 @@ KeyOf = Callable[[tuple[Any, ...], Mapping[str, Any]], str]
 _Text = tuple[str, bool]
 
 
-def compile_key(fn: Callable[..., object], spec: KeySpec) -> KeyOf:
-    """A function from (args, kwargs) to the key of that call of `fn`. What is wrong with `spec` shows now, not then.
+def compile_key(fn: Callable[..., object], spec: KeySpec, *, prefix: str = "") -> KeyOf:
+    """A function from (args, kwargs) to the key of that call of `fn`, behind the prefix.
+
+    What is wrong with `spec` shows now, not then.
 
         "order_id"                         that argument
         "order.id"                         a path into it: attributes, mapping items, list indexes
@@ -92,20 +99,23 @@ def compile_key(fn: Callable[..., object], spec: KeySpec) -> KeyOf:
     that leads nowhere are KeyMissing. Different values never give the same key, whatever characters are in them.
     """
     if callable(spec):
-        return _from_function(spec)
+        return _from_function(spec, prefix)
     given: object = spec
     if not isinstance(given, str | list | tuple) or not given:
         raise ConfigError(
             f"key= must be a name, a list of names, a template or a function, got {given!r:.80}"
         )
     if not isinstance(spec, str):
-        return _from_many(fn, spec, _array)
+        return _from_many(fn, spec, lambda parts: prefix + _array(parts))
     if "{" not in spec and "}" not in spec:
-        return _from_one(fn, spec, "", "")
+        return _from_one(fn, spec, prefix, "")
     template = parse_template(spec)
     if len(template.fields) == 1:
-        return _from_one(fn, template.fields[0], *template.texts)
-    return _from_many(fn, template.fields, lambda parts: template.fill([_marked(*part) for part in parts]))
+        before, after = template.texts
+        return _from_one(fn, template.fields[0], prefix + before, after)
+    return _from_many(
+        fn, template.fields, lambda parts: prefix + template.fill([_marked(*part) for part in parts])
+    )
 
 
 def _from_one(fn: Callable[..., object], path: str, before: str, after: str) -> KeyOf:
@@ -146,14 +156,15 @@ def _array(parts: list[_Text]) -> str:
     return f"[{','.join([quote(text) if plain else text for text, plain in parts])}]"
 
 
-def _from_function(spec: Callable[..., object]) -> KeyOf:
+def _from_function(spec: Callable[..., object], prefix: str) -> KeyOf:
     if inspect.iscoroutinefunction(spec):
         raise ConfigError(
             f"key= {name_of(spec)} is an async function; a key must follow from the arguments at once"
         )
 
     def key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        return check_key(_marked(*_text(spec(*args, **kwargs), "what key= returned")))
+        text = _marked(*_text(spec(*args, **kwargs), "what key= returned"))
+        return check_key(prefix + text)
 
     return key
 
@@ -195,3 +206,114 @@ def _text(value: object, label: str) -> _Text:
 def _marked(text: str, plain: bool) -> str:
     """Text and canonical forms side by side: a form starts with one `@`, text that starts so gets another."""
     return f"@{text}" if plain == text.startswith("@") else text
+
+
+# Binding, as the function itself would, without paying for it on every call
+
+
+def signature_of(fn: Callable[..., object]) -> inspect.Signature:
+    try:
+        return inspect.signature(fn)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"the parameters of {name_of(fn)} cannot be read; wrap it in a function of your own"
+        ) from None
+
+
+def name_of(fn: Callable[..., object]) -> str:
+    return getattr(fn, "__qualname__", type(fn).__qualname__)
+
+
+def bound_arguments(fn: Callable[..., object]) -> Bind:
+    """A function from (args, kwargs) to all arguments by name, with defaults, less a leading `self` or `cls`.
+
+    `*args` comes back as a tuple and `**kwargs` as a dict under their own names. A call that the function would refuse
+    raises the TypeError that the function would raise.
+    """
+    bind = binder(signature_of(fn))
+    first = next(iter(signature_of(fn).parameters), None)
+    if first not in ("self", "cls"):
+        return bind
+
+    def bind_method(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        bound = bind(args, kwargs)
+        del bound[first]
+        return bound
+
+    return bind_method
+
+
+def binder(signature: inspect.Signature) -> Bind:
+    """As `Signature.bind` with defaults applied, which takes microseconds; here only for what is out of the ordinary."""
+    parameters = signature.parameters.values()
+
+    def bind_slowly(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.arguments
+
+    if any(parameter.kind in _VARIABLE for parameter in parameters):
+        return bind_slowly
+    names = tuple(parameter.name for parameter in parameters if parameter.kind in _POSITIONAL)
+    by_keyword = frozenset(parameter.name for parameter in parameters if parameter.kind in _BY_KEYWORD)
+    defaults = {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.default is not inspect.Parameter.empty
+    }
+    most, total = len(names), len(signature.parameters)
+
+    def bind(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        given = len(args)
+        if given > most:
+            return bind_slowly(args, kwargs)  # raises
+        bound = dict(zip(names, args, strict=False))
+        if kwargs:
+            bound.update(kwargs)
+            # A name given twice, or one that is not a keyword: let Signature.bind say so.
+            if len(bound) != given + len(kwargs) or not by_keyword.issuperset(kwargs):
+                return bind_slowly(args, kwargs)
+        if len(bound) != total:
+            bound = defaults | bound
+            if len(bound) != total:
+                return bind_slowly(args, kwargs)  # raises
+        return bound
+
+    return bind
+
+
+def plain_names(fn: Callable[..., object]) -> tuple[str, ...] | None:
+    """The parameters of a function that takes each by position or name, and is no method; None for any other."""
+    parameters = signature_of(fn).parameters
+    plain = all(
+        parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for parameter in parameters.values()
+    )
+    names = tuple(parameters)
+    return names if plain and names and names[0] not in ("self", "cls") and "".join(names).isascii() else None
+
+
+def picker(signature: inspect.Signature, name: str) -> Callable[[tuple[Any, ...], Mapping[str, Any]], Any]:
+    """A function from (args, kwargs) to one argument.
+
+    As strict as `binder`, but of a purely positional call it only needs the number of arguments.
+    """
+    bind = binder(signature)
+
+    def pick_slowly(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        return bind(args, kwargs)[name]
+
+    parameters = list(signature.parameters.values())
+    if any(parameter.kind not in _POSITIONAL for parameter in parameters):
+        return pick_slowly
+    index = list(signature.parameters).index(name)
+    default = signature.parameters[name].default
+    least = sum(parameter.default is inspect.Parameter.empty for parameter in parameters)
+    most = len(parameters)
+
+    def pick(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        given = len(args)
+        if kwargs or given < least or given > most:
+            return bind(args, kwargs)[name]
+        return args[index] if index < given else default
+
+    return pick

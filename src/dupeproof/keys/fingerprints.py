@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b, sha256
 from typing import Any, NamedTuple
 
-from dupeproof.errors import ConfigError, KeyMissing
+from dupeproof.errors import ConfigError, KeyInvalid, KeyMissing
+from dupeproof.keys.arguments import bound_arguments, plain_names
 from dupeproof.keys.canonical import MAX_DEPTH, canonical
 from dupeproof.keys.models import Partial, class_name
 from dupeproof.keys.names import DIGEST_SIZE
@@ -34,7 +35,7 @@ def fingerprint(
 ) -> str:
     """64 hex digits that are equal exactly when the chosen parts of two requests are.
 
-    Paths are names adapted by dots, from the top: `order.id`. A step is the key of a dict, the field of an object
+    Paths are names joined by dots, from the top: `order.id`. A step is the key of a dict, the field of an object
     (dataclass, attrs, msgspec, pydantic) or the index in a list; `*` is any one step, `**` any number of them:
 
         amount              the field at the top, and no other of that name
@@ -73,6 +74,10 @@ def fingerprint(
     return sha256(b"[%b]" % b",".join(sorted(chosen.values()))).hexdigest()
 
 
+FingerprintSpec = bool | str | Sequence[str] | Callable[..., object]
+CallReader = Callable[[tuple[Any, ...], dict[str, Any]], bytes]
+
+
 class _Part(NamedTuple):
     """A part of a request: the path as patterns see it, the keys as they are (1 and "1" differ), and what is there."""
 
@@ -92,24 +97,55 @@ def call_digest(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
     return _digest(b"[%b,%b]" % (canonical(args, name="args"), named))
 
 
-def fields_digest(names: Sequence[str]) -> Callable[[Sequence[Any]], bytes]:
-    """A function from values to `digest(dict(zip(names, values)))`, with all that the names decide done beforehand."""
-    fields = [(f"{quote(name)}:", names.index(name)) for name in sorted(names)]
+def fields_digest(names: Sequence[str], otherwise: CallReader) -> CallReader:
+    """A function from a call to the digest of `dict(zip(names, args))`, with all that the names decide done beforehand.
 
-    def digest_of(values: Sequence[Any]) -> bytes:
+    Calls that do not give a plain value for each name, in this order, are left to `otherwise`.
+    """
+    fields = [(f"{quote(name)}:", names.index(name)) for name in sorted(names)]
+    count = len(names)
+
+    def digest_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+        if kwargs or len(args) != count:
+            return otherwise(args, kwargs)
         parts = []
         for label, place in fields:
-            value = values[place]
+            value = args[place]
             kind = type(value)
             if kind is int and -EXACT <= value <= EXACT:
                 parts.append(f"{label}{value!r}")
             elif kind is str and value.isascii():
                 parts.append(f"{label}{quote(value)}")
             else:
-                return digest(dict(zip(names, values, strict=True)))
-        return _digest(f"{{{','.join(parts)}}}".encode())
+                return otherwise(args, kwargs)
+        hasher = _blank.copy()
+        hasher.update(f"{{{','.join(parts)}}}".encode())
+        return hasher.digest()
 
     return digest_of
+
+
+def call_fingerprint(fn: Callable[..., object], compare: FingerprintSpec) -> CallReader:
+    """What of a call must be the same for two calls to be duplicates, as a digest."""
+    if compare is False:
+        return lambda _args, _kwargs: b""
+    bind = bound_arguments(fn)
+    if compare is True:
+
+        def of_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+            try:
+                return digest(bind(args, kwargs))
+            except KeyInvalid as exc:
+                raise KeyInvalid(
+                    f"{exc}; choose the arguments to compare with fingerprint=['…'], or none with fingerprint=False"
+                ) from exc
+
+        names = plain_names(fn)
+        return of_all if names is None else fields_digest(names, of_all)
+    if callable(compare):
+        return lambda args, kwargs: digest(compare(*args, **kwargs))
+    paths = [compare] if isinstance(compare, str) else list(compare)
+    return lambda args, kwargs: digest(fingerprint(bind(args, kwargs), include=paths, exclude=()))
 
 
 _blank = blake2b(digest_size=DIGEST_SIZE)

@@ -1,7 +1,7 @@
 """The id of a message: from headers, AMQP properties, Kafka messages and CloudEvents. Never a made-up one.
 
 Where a message has no id, `missing` says what to do: "raise" (KeyMissing), "content" (the content id of `body`) or
-"pass" (None, and the caller decides). An id that is there but empty counts as missing. Libraries are told by the
+"pass" (None, and the caller decides). An id that is there but empty counts as missing. Libraries are recognised by the
 shape of their objects, so none of them is imported.
 """
 
@@ -74,7 +74,7 @@ def from_kafka(
 def kafka_position(message: object) -> str:
     """Where the message lies, `topic:partition:offset`, as its id.
 
-    It tells redeliveries of one record apart from others, but a record that was produced twice has two positions: only
+    It recognises redeliveries of one record, but a record that was produced twice has two positions: only
     an id that the producer sets finds those.
     """
     topic, partition, offset = (_get(message, part) for part in ("topic", "partition", "offset"))
@@ -110,7 +110,7 @@ def from_others(headers: Headers | None, content_type: object = None, body: byte
     """The id that CloudEvents or Celery has given a message; for where the broker has none. None without one.
 
     A CloudEvent has it, with its source, in headers with a prefix, or in a body of type `application/cloudevents+json`. A
-    task of Celery keeps its id when it is tried again: the number of the try tells these apart.
+    task of Celery keeps its id when it is tried again: the number of the try distinguishes these.
     """
     pairs = [] if headers is None else [*(headers.items() if hasattr(headers, "items") else headers)]
     for prefix in _CLOUDEVENT_PREFIXES:

@@ -1,4 +1,4 @@
-"""The fields of an object: dataclass, attrs, msgspec and pydantic, told apart without importing any but msgspec."""
+"""The fields of an object: dataclass, attrs, msgspec and pydantic, recognised without importing any but msgspec."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

@@ -49,7 +49,7 @@ def check_key(key: object) -> str:
 
 
 def check_keys(keys: Iterable[Any]) -> list[str]:
-    """`check_key` of each; of plain ones all at once, by what can be seen from their adapted text."""
+    """`check_key` of each; of plain ones all at once, by what can be seen from their joined text."""
     chosen = list(keys)
     if list(map(type, chosen)).count(str) == len(chosen):
         text = "".join(chosen)

@@ -1,4 +1,4 @@
-"""Counting, cheaper than an event: the hot path of a guard adds one to a number, and nobody is told before it is read.
+"""Counting, cheaper than an event: the hot path of a guard adds one to a number. No event is emitted.
 
 Names stay few: whoever makes a namespace per customer must not fill the memory of a metrics server.
 """

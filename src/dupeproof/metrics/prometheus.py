@@ -21,7 +21,7 @@ _PURGE_LAG = "Nothing that is still there has been expired for longer."
 
 
 class PrometheusListener(Collector):
-    """Counts every event; times calls to stores; tells how much waits in an outbox, and how far behind a purge is.
+    """Counts every event, times calls to stores, and reports the backlog of an outbox and the lag of a purge.
 
     dupeproof_events_total{kind,namespace,name}   won, replayed, busy, mismatch, lost, held, dead, seen, fresh, late, …
     dupeproof_store_seconds{verb}                 how long a batch took

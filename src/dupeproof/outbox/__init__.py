@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dupeproof.errors import BrokerUnavailable
+from dupeproof.errors import BrokerFull, BrokerUnavailable
 from dupeproof.lazy import lazily
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ __all__ = [
     "AsyncOutbox",
     "AsyncPublisher",
     "AsyncRelay",
+    "BrokerFull",
     "BrokerUnavailable",
     "DeadMessage",
     "HeldBack",

@@ -1,5 +1,5 @@
 # Written by tools/twins.py from src/dupeproof/outbox/outbox_async.py; change that file instead.
-"""Outbox: messages written in the transaction of the work they tell of, so that both happen or neither."""
+"""Outbox: messages written in the transaction of the work they announce, so that both happen or neither."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ class Outbox:
     """Where messages wait, in your own database, for a relay to publish them.
 
     `add` takes the connection your transaction is open on. The message goes out if, and only if, you commit. Its id is
-    made once, here; every delivery carries it, so consumers can tell a duplicate.
+    made once, here; every delivery carries it, so consumers can recognise a duplicate.
 
     `ids` says where ids come from that are not given: "new", or "content", by which the same content for the same topic
     and key has the same id. With `notify`, PostgreSQL wakes idle relays at the commit. Its notifications make commits

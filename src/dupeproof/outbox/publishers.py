@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from dupeproof.core.callables import is_async
-from dupeproof.errors import BrokerUnavailable, ConfigError, DupeproofError
+from dupeproof.errors import BrokerFull, BrokerUnavailable, ConfigError, DupeproofError
 from dupeproof.outbox.failures import HeldBack, PublisherDown, is_connection_error
 from dupeproof.outbox.messages import Message
 from dupeproof.outbox.runtime import IS_ASYNC, OTHER_KIND, OTHER_RELAY, bounded, call
@@ -26,6 +26,7 @@ class Publisher(Protocol):
 
         After a message that failed no other with its key may be sent: answer `HeldBack()` for those. Raise
         `BrokerUnavailable` when nothing can be published for now; then no message is blamed, and all are sent again.
+        Answer `BrokerFull` for a message whose queue has no room.
         After any other error the messages are handed over one by one, to find the one that causes it.
         """
         ...
@@ -69,6 +70,8 @@ def _one_by_one(
         result: Result
         try:
             result = send(message)
+        except BrokerFull as exc:
+            result = PublisherDown(exc, tried=True)
         except BrokerUnavailable as exc:
             result, in_a_row = PublisherDown(exc, tried=True), _TRIES_WHEN_DOWN
         except Exception as exc:  # noqa: BLE001 - whatever it raises is what is wrong, with the message or with the way

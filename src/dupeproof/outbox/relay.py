@@ -11,7 +11,7 @@ from dupeproof.core.crashes import armed, reached
 from dupeproof.core.durations import Duration
 from dupeproof.core.events import Event, Kind, Listener, as_listeners, logger, publish
 from dupeproof.core.tokens import new_token
-from dupeproof.errors import BrokerUnavailable, ConfigError, StoreUnavailable
+from dupeproof.errors import BrokerFull, BrokerUnavailable, ConfigError, StoreUnavailable
 from dupeproof.keys.names import key_digest
 from dupeproof.outbox.failures import HeldBack, PublisherDown, UsedUp, described
 from dupeproof.outbox.messages import Message, Place, shard_of
@@ -30,6 +30,8 @@ _PURGE_BATCH = 5_000
 _MOST_UNREACHED = 10_000
 _LONGEST_OUTAGE_PAUSE = 10.0
 """Seconds. Of a message that fails one may wait long for the next try; of a database that was down, not."""
+_BREATH = 0.1
+"""Seconds, after a batch of which all went to where there is no room."""
 _BETWEEN_PURGES = 60.0
 _BETWEEN_REPORTS = 10.0
 _BETWEEN_TIDYING = 60.0
@@ -47,7 +49,7 @@ class Relay:
     published again by another relay when the `lease` is over. While a relay publishes it holds no lock and no transaction.
     One that was slower than its lease may have been overtaken, and then both have published; what it confirms is removed
     all the same, for it is with the broker. Each message goes by itself: two that were added with the same id are both
-    published, and consumers tell them for duplicates.
+    published, and consumers recognise them as duplicates.
 
     At most `batch` messages are taken, and handed to a publisher of batches, at a time.
 
@@ -57,8 +59,10 @@ class Relay:
     tried alone first, and only what was alone is counted.
 
     `BrokerUnavailable`, or a connection that is refused, lost or times out, is an outage and no attempt: the relay waits,
-    at most ten seconds, tells its listeners of `publisher_down`, and tries others first. An error of the connection counts
-    against a message to which it happens again although others were sent since; `BrokerUnavailable` never does.
+    at most ten seconds, emits `publisher_down`, and tries others first. An error of the connection counts
+    against a message to which it happens again although others were sent since; `BrokerUnavailable` never does. Where only
+    the queue of a message has no room (`BrokerFull`), that message waits, at first for `backoff` and at most for as long as
+    there has been no room, and others are sent.
 
     `keep` keeps what was sent for a time. A relay looks every `poll`, and PostgreSQL wakes it sooner; behind a
     transaction pooler, which cannot pass that on, give `listen=False`.
@@ -101,6 +105,11 @@ class Relay:
         self._failures = 0
         self._unreached: dict[Place, int] = {}
         """Messages for which nobody could be reached, and how many had been sent by then."""
+        self._full_since: dict[str, float] = {}
+        """Topics that have no room."""
+        self._full: BaseException | None = None
+        """Why the whole of the last batch had to wait, if there was no room for it."""
+        self._full_told_at = 0.0
         self._purge_at = self._report_at = self._tidy_at = 0.0
         self.sent = 0
         """How many this relay has published."""
@@ -137,6 +146,8 @@ class Relay:
                     rest.wait(self._pause(self._failures))
                 elif idle:
                     rest.wait(self._policy.poll, socket)
+                elif self._full is not None:
+                    rest.wait(_BREATH)
         finally:
             self._stop_by = None
             self._source.close()
@@ -144,7 +155,8 @@ class Relay:
     def run_once(self) -> int:
         """Publish what is due, batch after batch, until nothing is left; how many were sent.
 
-        Raises `StoreUnavailable` when the database is down, and what the publisher raised when that is.
+        Raises `StoreUnavailable` when the database is down, and what the publisher raised when that is, or when there was no room
+        for anything.
         """
         total = 0
         self._stop_by = None  # an earlier stop was for what ran then
@@ -152,15 +164,19 @@ class Relay:
         try:
             while (sent := self._batch()) is not None:
                 total += sent
+                if self._full is not None:
+                    break
         except PublisherDown as exc:
             raise (exc.__cause__ or exc) from None
+        if self._full is not None and not total:
+            raise self._full
         return total
 
     def stop(self) -> None:
         """End `run` after the messages in hand, or those that can be sent within `drain`. Stopping twice is fine.
 
         A publisher of ours whose broker does not answer is left when that time is over: what it had in hand may be sent
-        again. Any other that is at work then is waited for: whether its message went out, only it can tell.
+        again. Any other that is at work then is waited for: only it knows whether its message went out.
         """
         self._stop_by = time.monotonic() + self._policy.drain
         rest = self._rest
@@ -197,6 +213,7 @@ class Relay:
 
     def _batch(self) -> int | None:
         """Take, publish, record; how many were sent, or None when nothing is due or it is time to stop."""
+        self._full = None
         if self._is_stopping():
             return None
         policy, token, began = self._policy, new_token(), time.monotonic()
@@ -216,17 +233,42 @@ class Relay:
             if tried:
                 results = self._publisher.publish_until(tried, time_is_up, self._is_late)
         except Exception as exc:  # noqa: BLE001 - whatever it raises, the messages are there for another try
-            results = [PublisherDown(exc, tried=False) for _ in tried]
+            results = [PublisherDown(exc, tried=isinstance(exc, BrokerFull)) for _ in tried]
         if armed:
             reached("after-publish-before-mark")
         if refused:
             answers = iter(results)
             results = [refused.get(message.place) or next(answers) for message in messages]
+        self._see_full(messages, results)
         sent = self._record(token, messages, results)
-        down = next((each for each in results if isinstance(each, PublisherDown)), None)
+        causes = [each for each in results if isinstance(each, PublisherDown)]
+        down = next((each for each in causes if not isinstance(each.__cause__, BrokerFull)), None)
         if down is not None and not sent:
             raise down
+        if causes and down is None:
+            self._full = None if sent else causes[0].__cause__
+            self._tell_full(causes[0])
         return sent
+
+    def _see_full(self, messages: Sequence[Message], results: Results) -> None:
+        """Which topics have no room, and since when. What was sent shows that there is some again."""
+        now = time.monotonic()
+        for message, result in zip(messages, results, strict=True):
+            if result is None:
+                self._full_since.pop(message.topic, None)
+            elif isinstance(result, PublisherDown) and isinstance(result.__cause__, BrokerFull):
+                if len(self._full_since) > _MOST_UNREACHED:
+                    self._full_since.clear()
+                self._full_since.setdefault(message.topic, now)
+
+    def _tell_full(self, why: PublisherDown) -> None:
+        """Not for each batch: there may be many, while other messages are sent."""
+        now = time.monotonic()
+        if now < self._full_told_at:
+            return
+        self._full_told_at = now + _BETWEEN_REPORTS
+        logger.warning("Some messages wait, because there is no room for them at the broker: %s", why)
+        publish(self._listeners, Event(kind=Kind.PUBLISHER_DOWN, namespace=_SPACE))
 
     def _refused(self, messages: Sequence[Message]) -> dict[Place, BaseException]:
         """Those whose relays have died too often, and what comes after them with their keys."""
@@ -270,6 +312,10 @@ class Relay:
         match result:
             case HeldBack() | PublisherDown(tried=False):
                 return None
+            case PublisherDown() if isinstance(result.__cause__, BrokerFull):
+                waited = round((time.monotonic() - self._full_since.get(message.topic, 0.0)) * 1_000)
+                delay = min(policy.max_backoff, max(policy.delay(1), waited))
+                return Failure(message, str(result), delay, dead=False, counted=False)
             case PublisherDown() if isinstance(
                 result.__cause__, BrokerUnavailable
             ) or not self._others_were_sent(message):
@@ -310,7 +356,7 @@ class Relay:
             logger.warning("Message %s failed at attempt %d: %s", message.id, failure.attempts, failure.error)
 
     def _chores(self) -> None:
-        """What is done now and then: removing kept messages, telling how much waits, looking at everything once."""
+        """What is done now and then: remove kept messages, report the backlog, scan everything once."""
         now = time.monotonic()
         if self._policy.keep and now >= self._purge_at:
             while self._source.purge(_PURGE_BATCH) == _PURGE_BATCH:

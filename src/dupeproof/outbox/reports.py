@@ -1,4 +1,4 @@
-"""What a relay tells its source, and what a source tells of itself."""
+"""What a relay reports to its source, and the status of a source."""
 
 from msgspec import Struct
 

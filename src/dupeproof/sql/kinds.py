@@ -1,4 +1,4 @@
-"""Which kinds of connection there are. They are told by the names of their types, so no driver is imported."""
+"""Which kinds of connection there are. They are recognised by the names of their types, so no driver is imported."""
 
 from functools import cache
 from typing import cast, get_args

@@ -26,7 +26,7 @@ FORM = (
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _KEPT_ALIVE = {"keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
-"""Seconds. A firewall forgets connections that are silent for long, and tells nobody."""
+"""Seconds. A firewall drops idle connections without a reset."""
 _LEAST_PATIENCE = 2
 """Seconds, as in libpq, which knows whole ones."""
 _SHUNNED_FOR = 30.0
@@ -192,6 +192,6 @@ def most_telling(errors: Sequence[psycopg.Error]) -> psycopg.Error:
 
 
 def _reason(text: str) -> str:
-    """The telling part of what the driver says, which knows no password."""
+    """The useful part of the driver's message. It contains no password."""
     line = text.strip().splitlines()[0] if text.strip() else ""
     return re.split(r"(?:connection failed|connection is bad|failed|FATAL|ERROR): +", line)[-1][:200]

@@ -49,5 +49,5 @@ class Psycopg(CallerConnection):
 def adapt_psycopg(connection: Any) -> Psycopg:
     if connection.pgconn.pipeline_status and connection.autocommit:
         with connection.pipeline():
-            pass  # what was sent before is answered now, so whether a transaction is open can be told
+            pass  # what was sent before is answered now, so the transaction status is known
     return Psycopg(connection)

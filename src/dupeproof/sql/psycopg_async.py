@@ -48,5 +48,5 @@ class AsyncPsycopg(AsyncCallerConnection):
 async def adapt_psycopg(connection: Any) -> AsyncPsycopg:
     if connection.pgconn.pipeline_status and connection.autocommit:
         async with connection.pipeline():
-            pass  # what was sent before is answered now, so whether a transaction is open can be told
+            pass  # what was sent before is answered now, so the transaction status is known
     return AsyncPsycopg(connection)

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from dupeproof import forks
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores.batch import (
     LARGEST_BATCH,
@@ -52,6 +53,10 @@ class Coalescer(Generic[T, R]):
     def __init__(self, send: Callable[[Sequence[T]], list[R]], *, to_the_end: bool = False) -> None:
         self._send = send
         self._to_the_end = to_the_end
+        self.after_fork()
+        forks.reset_in_children(self)
+
+    def after_fork(self) -> None:
         self._lock = threading.Lock()
         self._queue: deque[_Call[T, R]] = deque()
         self._under_way = False
@@ -62,6 +67,8 @@ class Coalescer(Generic[T, R]):
         return len(self._queue)
 
     def __call__(self, items: Sequence[T]) -> list[R]:
+        if not forks.page[0]:
+            forks.look()
         if len(items) > LARGEST_CALL:
             return self._send(items)
         call: _Call[T, R] | None = None
@@ -78,7 +85,10 @@ class Coalescer(Generic[T, R]):
             return self._send(items) if call is None else self._in_company(call)
         finally:
             if leading:
-                self._pass_on()
+                with self._lock:
+                    self._under_way = False
+                    if self._queue:
+                        self._pass_on()
 
     def _in_company(self, call: _Call[T, R]) -> list[R]:
         try:
@@ -90,15 +100,16 @@ class Coalescer(Generic[T, R]):
             try:
                 self._carry(self._next_batch())
             finally:
-                self._pass_on()
+                with self._lock:
+                    self._pass_on()
         return call.answer()
 
     def _pass_on(self) -> None:
-        with self._lock:
-            self._under_way = bool(self._queue)
-            if self._queue:
-                self._queue[0].leads = True
-                self._queue[0].wake()
+        """Let the first in the queue send for all. To be called under the lock."""
+        self._under_way = bool(self._queue)
+        if self._queue:
+            self._queue[0].leads = True
+            self._queue[0].wake()
 
     def _leave(self, call: _Call[T, R]) -> None:
         """An interrupted caller takes back what was not sent, and hands on its turn if it just got it."""
@@ -106,7 +117,8 @@ class Coalescer(Generic[T, R]):
             if not call.sent:
                 self._queue.remove(call)
         if call.leads and not call.sent:
-            self._pass_on()
+            with self._lock:
+                self._pass_on()
         elif call.sent and not call.answered and self._to_the_end:
             call.wait()
 

@@ -7,9 +7,9 @@ several callers, the first of the next one lets the loop turn once, for the othe
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores.batch import (
@@ -22,6 +22,7 @@ from dupeproof.stores.batch import (
     items_of,
     refuse,
 )
+from dupeproof.stores.runtime_async import PerLoop
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -53,8 +54,23 @@ class _Call(Waiting[T, R]):
 
 
 class AsyncCoalescer(Generic[T, R]):
-    """For the tasks of one loop. With `to_the_end`, a cancelled caller leaves when its batch has been answered."""
+    """For the tasks of each loop. With `to_the_end`, a cancelled caller leaves when its batch has been answered."""
 
+    def __init__(
+        self, send: Callable[[Sequence[T]], Awaitable[list[R]]], *, to_the_end: bool = False
+    ) -> None:
+        self._loops = PerLoop(lambda: _LoopCoalescer(send, to_the_end=to_the_end), lambda _: None)
+
+    @property
+    def waiting(self) -> int:
+        """Calls of this loop that are not part of a batch yet."""
+        return self._loops.get().waiting
+
+    def __call__(self, items: Sequence[T]) -> Coroutine[Any, Any, list[R]]:
+        return self._loops.get().send(items)
+
+
+class _LoopCoalescer(Generic[T, R]):
     def __init__(
         self, send: Callable[[Sequence[T]], Awaitable[list[R]]], *, to_the_end: bool = False
     ) -> None:
@@ -68,10 +84,9 @@ class AsyncCoalescer(Generic[T, R]):
 
     @property
     def waiting(self) -> int:
-        """Calls that are not part of a batch yet."""
         return len(self._queue)
 
-    async def __call__(self, items: Sequence[T]) -> list[R]:
+    async def send(self, items: Sequence[T]) -> list[R]:
         if len(items) > LARGEST_CALL:
             return await self._send(items)
         if not self._under_way and not self._had_company:

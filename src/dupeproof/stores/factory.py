@@ -123,7 +123,7 @@ def resolve_store(
             f"expected a store URL, a store, or a client (redis.Redis, psycopg_pool.ConnectionPool, SQLAlchemy's Engine), "
             f"got {type(store).__name__}; of a guard give the URL or store it has"
         )
-    if inspect.iscoroutinefunction(found) is not is_async:
+    if inspect.iscoroutinefunction(getattr(store, "close", found)) is not is_async:
         kind = "sync" if is_async else "async"
         raise ConfigError(
             f"{type(store).__name__} is {kind}; give it to the {kind} class, or pass a URL here"

@@ -15,22 +15,22 @@ from dupeproof.stores.runtime import sleep
 
 class Repeats:
     def __init__(self) -> None:
-        self._until: dict[bytes, float] = {}
+        self.noted: dict[bytes, float] = {}
+        """Until when a copy of a claim may take effect, by its token."""
 
     def note(self, requests: Iterable[ClaimRequest], until: float) -> None:
         """These were sent again; no copy of them takes effect after `until`, by the clock of this process."""
         now = time.monotonic()
-        for token in [token for token, over in list(self._until.items()) if over < now]:
-            self._until.pop(token, None)
-        self._until.update((request.token, until) for request in requests)
+        for token in [token for token, over in list(self.noted.items()) if over < now]:
+            self.noted.pop(token, None)
+        self.noted.update((request.token, until) for request in requests)
 
     def forget(self, changes: Sequence[Finish]) -> None:
-        if self._until:
-            for change in changes:
-                self._until.pop(change.token, None)
+        for change in changes:
+            self.noted.pop(change.token, None)
 
     def outlive(self, changes: Sequence[Fail] | Sequence[Release]) -> None:
         """Wait until no copy of these claims can be under way any more; nearly always there is none."""
-        if self._until:
-            until = max(self._until.pop(change.token, 0.0) for change in changes) if changes else 0.0
+        if self.noted:
+            until = max(self.noted.pop(change.token, 0.0) for change in changes) if changes else 0.0
             sleep(max(0.0, until - time.monotonic()))

@@ -4,6 +4,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
@@ -27,7 +28,8 @@ class PerProcess(Generic[T]):
         forks.reset_in_children(self)
 
     def get(self) -> T:
-        forks.look()
+        if not forks.page[0]:
+            forks.look()
         made = self._made
         if made is None:
             with self._lock:
@@ -75,6 +77,7 @@ class Turnstile:
 
     def __init__(self, places: int) -> None:
         self._places: SimpleQueue[None] = SimpleQueue()
+        self.leave = partial(self._places.put, None)
         for _ in range(places):
             self.leave()
 
@@ -84,6 +87,3 @@ class Turnstile:
         except Empty:
             return False
         return True
-
-    def leave(self) -> None:
-        self._places.put(None)

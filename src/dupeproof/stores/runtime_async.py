@@ -31,7 +31,8 @@ class PerLoop(Generic[T]):
         self._made, self._last = {}, (None, None)
 
     def get(self) -> T:
-        forks.look()
+        if not forks.page[0]:
+            forks.look()
         loop = asyncio.get_running_loop()
         last, made = self._last
         if loop is last and made is not None:

@@ -50,7 +50,7 @@ class Durable(Store, SeenSet, Protocol):
 
 
 class TieredStore:
-    """`fast` is a store that has a copies, `durable` any store that keeps records and marks."""
+    """`fast` is a store that keeps copies, `durable` any store that keeps records and marks."""
 
     def __init__(self, fast: Store, durable: Durable) -> None:
         copying = ability(fast, KeepsCopies)  # type: ignore[type-abstract]

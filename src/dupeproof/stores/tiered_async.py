@@ -49,7 +49,7 @@ class AsyncDurable(AsyncStore, AsyncSeenSet, Protocol):
 
 
 class AsyncTieredStore:
-    """`fast` is a store that has a copies, `durable` any store that keeps records and marks."""
+    """`fast` is a store that keeps copies, `durable` any store that keeps records and marks."""
 
     def __init__(self, fast: AsyncStore, durable: AsyncDurable) -> None:
         copying = ability(fast, AsyncKeepsCopies)  # type: ignore[type-abstract]

@@ -113,6 +113,22 @@ def speaks_tls(host: str, port: int) -> bool:
         return False
 
 
+def shown_to(host: str, port: int, context: ssl.SSLContext) -> ssl.SSLError | None:
+    """What TLS fails with there, if it does. For drivers that keep it to themselves; None also where nobody is reached."""
+    try:
+        with (
+            socket.create_connection((host, port), _PROBE_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=host),
+        ):
+            return None
+    except _OUTAGES:
+        return None
+    except ssl.SSLError as exc:
+        return exc
+    except OSError:
+        return None
+
+
 def answers_plainly(host: str, port: int, words: bytes) -> bool:
     """Whether the server answers these words without TLS."""
     try:

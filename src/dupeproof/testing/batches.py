@@ -231,7 +231,7 @@ class LifeCases(StoreCase):
 
 
 class WaitCases(StoreCase):
-    """For stores that can tell when a key has changed; the others are polled, and need not pass this."""
+    """For stores that notify when a key has changed. The others are polled, and need not pass this."""
 
     def test_waiting_ends_when_the_key_is_finished(self, store: Store) -> None:
         assert isinstance(store, Waitable)

@@ -238,7 +238,7 @@ class AsyncLifeCases(AsyncStoreCase):
 
 
 class AsyncWaitCases(AsyncStoreCase):
-    """For stores that can tell when a key has changed; the others are polled, and need not pass this."""
+    """For stores that notify when a key has changed. The others are polled, and need not pass this."""
 
     async def test_waiting_ends_when_the_key_is_finished(self, store: AsyncStore) -> None:
         assert isinstance(store, AsyncWaitable)

@@ -15,4 +15,4 @@ class WaitConformance(WaitCases):
 
 
 class SequenceConformance(SequenceCases):
-    """The same for the ability to tell numbered messages apart."""
+    """The same for the ability to deduplicate numbered messages."""

@@ -14,4 +14,4 @@ class AsyncWaitConformance(AsyncWaitCases):
 
 
 class AsyncSequenceConformance(AsyncSequenceCases):
-    """The same for the ability to tell numbered messages apart."""
+    """The same for the ability to deduplicate numbered messages."""

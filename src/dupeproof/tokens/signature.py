@@ -1,4 +1,4 @@
-"""What a token is made of, and how it is told from a forged one. Pure.
+"""What a token is made of, and how a forged one is recognised. Pure.
 
     dt1.default.<id, expiry and context, 40 bytes>.<HMAC-SHA256 of all before>
 

@@ -55,7 +55,9 @@ class OneTimeTokens:
         self._store = resolve_store(store, open_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
         if not isinstance(self._store, SeenSet):
-            raise ConfigError(f"{type(self._store).__name__} keeps no marks, so it cannot tell used tokens")
+            raise ConfigError(
+                f"{type(self._store).__name__} keeps no marks, so it cannot recognise used tokens"
+            )
         self._used: SeenSet = self._store
 
     def issue(self, context: Mapping[str, Any], ttl: Duration) -> str:

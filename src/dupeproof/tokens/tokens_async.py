@@ -54,7 +54,9 @@ class AsyncOneTimeTokens:
         self._store = resolve_store(store, open_async_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)
         if not isinstance(self._store, AsyncSeenSet):
-            raise ConfigError(f"{type(self._store).__name__} keeps no marks, so it cannot tell used tokens")
+            raise ConfigError(
+                f"{type(self._store).__name__} keeps no marks, so it cannot recognise used tokens"
+            )
         self._used: AsyncSeenSet = self._store
 
     def issue(self, context: Mapping[str, Any], ttl: Duration) -> str:

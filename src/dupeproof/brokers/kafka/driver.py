@@ -39,8 +39,8 @@ __all__ = [
     "kafka",
     "made",
     "meaning",
+    "of_its_batch",
     "refusal",
-    "too_large",
 ]
 Config = Mapping[str, Any]
 """Settings of librdkafka, which win over ours: `{"security.protocol": "SASL_SSL", …}`."""
@@ -51,8 +51,9 @@ CONNECT_SECONDS = 5.0
 _LOOK_SECONDS = 0.05
 LOGGER = logging.getLogger("dupeproof.kafka")
 _UNFIT = (kafka.KafkaError.MSG_SIZE_TOO_LARGE, kafka.KafkaError.INVALID_MSG, kafka.KafkaError.INVALID_RECORD)
+_ANOTHER = kafka.KafkaError._INVALID_DIFFERENT_RECORD  # noqa: SLF001 - so it is called by its library
 _NO_TOPIC = (
-    kafka.KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - so it is called by its library
+    kafka.KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
     kafka.KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
     kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
@@ -193,9 +194,11 @@ def refusal(error: Any, topic: str) -> NotPublished | None:
     return None
 
 
-def too_large(answer: Any) -> bool:
-    """Whether the broker refused a batch for its size. It does not say whether one message alone would be as large."""
-    return isinstance(answer, kafka.KafkaError) and answer.code() == kafka.KafkaError.MSG_SIZE_TOO_LARGE
+def of_its_batch(answer: Any) -> bool:
+    """Whether the broker refused a whole batch, for its size or for one message in it. Which one alone is refused too, it does
+    not say: the library gives all of them the same error, or says of some that it was another one.
+    """
+    return isinstance(answer, kafka.KafkaError) and answer.code() in (*_UNFIT, _ANOTHER)
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from dupeproof.brokers.kafka.driver import (
     kafka,
     made,
     meaning,
+    of_its_batch,
     refusal,
-    too_large,
 )
 from dupeproof.brokers.kafka.wire import Record
 from dupeproof.brokers.waves import Result
@@ -45,14 +45,14 @@ def producing(config: Config, seconds: float, logger: Any = LOGGER, **more: Any)
 def send(producer: Any, records: Sequence[tuple[str, Record]], seconds: float) -> list[Result]:
     """For each None, or what is wrong with it. Raises when the broker is.
 
-    A topic's limit is one of batches, and the library makes them: what was refused as too large beside others is sent
-    again in halves, at last alone, before it is blamed.
+    A broker takes a batch or refuses it, and the library makes them: what was refused beside others, as too large or without
+    the key that a compacted topic wants, is sent again in halves, at last alone, before it is blamed.
     """
     answers = _answers(producer, records, seconds)
-    large = [place for place, answer in enumerate(answers) if too_large(answer)]
+    doubtful = [place for place, answer in enumerate(answers) if of_its_batch(answer)]
     if len(records) > 1:
-        middle = (len(large) + 1) // 2
-        for half in filter(None, (large[:middle], large[middle:])):
+        middle = (len(doubtful) + 1) // 2
+        for half in filter(None, (doubtful[:middle], doubtful[middle:])):
             again = send(producer, [records[place] for place in half], seconds)
             for place, result in zip(half, again, strict=True):
                 answers[place] = result

@@ -13,8 +13,8 @@ from dupeproof.brokers.kafka.driver import (
     complaining,
     fatal_as_such,
     kafka,
+    of_its_batch,
     refusal,
-    too_large,
 )
 from dupeproof.brokers.kafka.producer import produce, producing
 from dupeproof.brokers.kafka.wire import Output, Receipt
@@ -162,19 +162,18 @@ class Transaction:
         self._see_refusals(batch)
 
     def _see_refusals(self, batch: Sequence[Done]) -> None:
-        """A topic's limit is one of the batches that the library makes. So what is too large beside others is written again with
-        fewer, at last alone, before it is blamed.
+        """A broker refuses a whole batch, for its size or for one message in it, and the library makes them. So what is refused
+        beside others is written again with fewer, at last alone, before it is blamed.
         """
         if not self._refusals:
             return
         number, error, topic = min(self._refusals, key=lambda each: each[0])
-        if too_large(error) and not self._singly:
+        if of_its_batch(error) and not self._singly:
             self._singly = len(batch) == 1
             if len(batch) > 1 or len(batch[0][1]) > 1:
-                raise Aborted("output was too large together", wait=0.0)
+                raise Aborted(f"Kafka refused output together: {error.str()[:200]}", wait=0.0)
         fault = refusal(error, topic)
-        assert fault is not None
-        raise Refused(number, fault)
+        raise (Aborted(error.str()) if fault is None else Refused(number, fault))
 
     def _send_positions(
         self, batch: Sequence[Done], membership: Callable[[], Any], left: Callable[[], float]
@@ -213,7 +212,7 @@ class Transaction:
 
     def _told(self, number: int, topic: str) -> Any:
         def answer(error: Any, _: Any) -> None:
-            if error is not None and refusal(error, topic) is not None:
+            if error is not None and (of_its_batch(error) or refusal(error, topic) is not None):
                 self._refusals.append((number, error, topic))
 
         return answer

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dupeproof.brokers.errors import NotPublished
+from dupeproof.brokers.errors import Full, NotPublished
 from dupeproof.brokers.memory.broker import Entry, broker_of
 from dupeproof.brokers.publisher_async import AsyncBrokerPublisher
 from dupeproof.brokers.waves import Result
@@ -27,7 +27,7 @@ class AsyncMemoryPublisher(AsyncBrokerPublisher):
         try:
             if self._broker.put(message.topic, entry):
                 return None
-            return NotPublished(f"the queue {message.topic!r} is full", reason="full")
+            return Full(f"the queue {message.topic!r} is full")
         except ConfigError as exc:
             return NotPublished(str(exc), reason="unroutable")
 

@@ -9,7 +9,9 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dupeproof.brokers.nats.driver_async import streams
+from dupeproof.brokers.errors import Full
+from dupeproof.brokers.nats.driver_async import refusal, streams
+from dupeproof.core.events import logger
 
 _KEPT = 7 * 86_400.0
 """Seconds that an allowance outlives the last time its message was handed back."""
@@ -29,10 +31,21 @@ class Allowances:
         return dict(zip(numbers, await asyncio.gather(*map(self._one, numbers)), strict=True))
 
     async def write(self, allowances: Iterable[tuple[int, int]]) -> None:
-        """Before the messages are handed back: a crash in between costs one attempt too many, not one too few."""
-        if not await self._found():
-            self._bucket = await self._jetstream.create_key_value(bucket=self._name, ttl=_KEPT)
-        await asyncio.gather(*(self._bucket.put(str(number), b"%d" % count) for number, count in allowances))
+        """Before the messages are handed back: a crash in between costs one attempt too many, not one too few.
+
+        A server that has no room for it costs them an attempt.
+        """
+        try:
+            if not await self._found():
+                self._bucket = await self._jetstream.create_key_value(bucket=self._name, ttl=_KEPT)
+            await asyncio.gather(
+                *(self._bucket.put(str(number), b"%d" % count) for number, count in allowances)
+            )
+        except streams.APIError as exc:
+            refused = refusal(exc, self._name)
+            if not isinstance(refused, Full):
+                raise
+            logger.warning("Messages that are handed back untried are counted as tried: %s", refused)
 
     async def _found(self) -> bool:
         """Another consumer may have made it meanwhile."""

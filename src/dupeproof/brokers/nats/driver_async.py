@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from dupeproof.brokers.errors import BrokerUnavailable
+from dupeproof.brokers.errors import BrokerUnavailable, Full, NotPublished
 from dupeproof.errors import ConfigError
 from dupeproof.stores.tls import take_tls, tls_fault
 from dupeproof.stores.urls import redact
@@ -22,7 +22,17 @@ except ModuleNotFoundError as exc:
         'nats:// needs nats-py, which is not installed; run: pip install "dupeproof[nats]"'
     ) from exc
 
-__all__ = ["TIMEOUT", "Client", "check_url", "connect", "leave", "streams", "theirs", "translated"]
+__all__ = [
+    "TIMEOUT",
+    "Client",
+    "check_url",
+    "connect",
+    "leave",
+    "refusal",
+    "streams",
+    "theirs",
+    "translated",
+]
 TIMEOUT = 5.0
 _GOODBYE = 1.0
 """Seconds for the server when we close a connection."""
@@ -144,6 +154,23 @@ def translated(
                 "(which its client tells in lower case); permit it"
             ) from exc
         raise BrokerUnavailable(f"NATS at {redact(url)} cannot be reached, or does not answer") from exc
+
+
+_FULL = (10002, 10023, 10028, 10047, 10077)
+"""Numbers of the server's errors: the limits of an account, of the server's memory or disk, or of a stream are reached."""
+_TOO_LARGE = 10054
+
+
+def refusal(exc: streams.APIError, subject: str) -> NotPublished | None:
+    """What the answer to a message means; None where JetStream itself is away."""
+    text = f"the stream of {subject!r} refused a message: {exc.description or exc}"
+    if exc.err_code in _FULL:
+        return Full(f"{text}; it is full, raise its limits or remove some")
+    if exc.err_code == _TOO_LARGE:
+        return NotPublished(f"{text}; raise its max_msg_size", reason="unfit")
+    if isinstance(exc, streams.ServiceUnavailableError):
+        return None
+    return NotPublished(text, reason="refused")
 
 
 def _login(url: str) -> ConfigError:

@@ -8,7 +8,15 @@ from typing import Any
 from dupeproof import defaults
 from dupeproof.brokers.errors import BrokerUnavailable, HungUp, NotPublished
 from dupeproof.brokers.nats import wire
-from dupeproof.brokers.nats.driver_async import check_url, connect, leave, streams, theirs, translated
+from dupeproof.brokers.nats.driver_async import (
+    check_url,
+    connect,
+    leave,
+    refusal,
+    streams,
+    theirs,
+    translated,
+)
 from dupeproof.brokers.publisher_async import AsyncBrokerPublisher
 from dupeproof.brokers.waves import Result, Unanswered
 from dupeproof.core.durations import Duration, milliseconds
@@ -69,17 +77,16 @@ class AsyncNatsPublisher(AsyncBrokerPublisher):
             return NotPublished(text, reason="unroutable")
         except (theirs.MaxPayloadError, theirs.BadSubjectError) as exc:
             return NotPublished(f"NATS cannot take a message for {message.topic!r}: {exc}", reason="unfit")
-        except streams.ServiceUnavailableError:
-            raise
         except TimeoutError:
             if not self._client.was_refused(message.topic):
                 raise
             text = f"this user may not publish to the subject {message.topic!r}; give it the right"
             return NotPublished(text, reason="refused")
         except streams.APIError as exc:
-            full = "maximum" in str(exc.description)
-            text = f"the stream of {message.topic!r} refused a message: {exc.description}"
-            return NotPublished(text, reason="full" if full else "refused")
+            refused = refusal(exc, message.topic)
+            if refused is None:
+                raise
+            return refused
         return None
 
     def _unfit(self, message: Message, /) -> NotPublished | None:

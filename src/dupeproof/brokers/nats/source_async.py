@@ -12,7 +12,7 @@ from typing import Any
 from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 
 from dupeproof.brokers.base import Ack, Dead, Decided, Delivery, Features, Retry
-from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
+from dupeproof.brokers.errors import BrokerUnavailable, NotDeadLettered
 from dupeproof.brokers.nats import wire
 from dupeproof.brokers.nats.allowances_async import Allowances
 from dupeproof.brokers.nats.driver_async import (
@@ -20,8 +20,8 @@ from dupeproof.brokers.nats.driver_async import (
     check_url,
     connect,
     leave,
+    refusal,
     streams,
-    theirs,
     translated,
 )
 from dupeproof.errors import ConfigError
@@ -127,13 +127,15 @@ class AsyncNatsSource:
 
     async def _bury(self, each: Delivery, reason: str) -> None:
         """Into a stream of its own, which confirms it, before the original is acknowledged."""
-        await self._stream(self._dead, create=True)
-        headers = wire.put_aside(each, reason, self.name)
+        headers = wire.put_aside(each, reason, self.name, self._client.max_payload)
         try:
+            await self._stream(self._dead, create=True)
             await self._streams.publish(self._dead, each.message.body, headers=headers, timeout=TIMEOUT)
-        except theirs.MaxPayloadError as exc:
-            text = "a message cannot be dead-lettered, because with the reason it is larger than NATS's max_payload; raise it"
-            raise NotPublished(text, reason="unfit") from exc
+        except streams.APIError as exc:
+            refused = refusal(exc, self._dead)
+            if refused is None:
+                raise
+            raise NotDeadLettered(str(refused), reason=refused.reason) from exc
 
     async def keep(self, deliveries: Sequence[Delivery]) -> None:
         with translated(self._url, self.name, lambda: self._client):

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
 
-from dupeproof.brokers.base import Delivery, dead_headers, dead_name
-from dupeproof.brokers.errors import NotPublished
+from dupeproof.brokers.base import REASON, UNUSABLE_ID, Delivery, dead_headers, dead_name
+from dupeproof.brokers.errors import NotDeadLettered, NotPublished
 from dupeproof.brokers.ids import delivery
 from dupeproof.errors import ConfigError
 from dupeproof.keys.messages import from_headers, from_others
@@ -16,9 +16,18 @@ ID, KEY, TYPE = "Nats-Msg-Id", "dupeproof-key", "dupeproof-type"
 ORIGINAL = "dupeproof-id"
 """The id of a message. What NATS calls its id is another one, or it would take for a duplicate what is none."""
 _IDS = (ID.lower(), ORIGINAL)
+_CONTROL = "nats-"
+"""How headers begin that tell the server what to do, such as `Nats-Expected-Stream`, `Nats-Rollup` and `Nats-TTL`."""
+_RENAMED = "dupeproof-"
+"""What they begin with in a copy: there, the server would do it once more, or refuse the copy."""
+DROPPED = "dupeproof-dropped"
+"""Names of headers for which there was no room, since ours are added to a message that may be as large as the server takes."""
 _NAME = re.compile(r"[!-9;-~]+")
 _FRAME = len(b"NATS/1.0\r\n\r\n")
 _FIELD = len(b": \r\n")
+_LONGEST_LIST = 1_000
+_SHORTEST_REASON = 20
+"""Bytes: less tells nobody anything."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -37,8 +46,7 @@ def unfit(message: Message, max_payload: int) -> NotPublished | None:
         headers = published(message)
     except NotPublished as exc:
         return exc
-    size = _FRAME + len(message.payload)
-    size += sum(_FIELD + len(name) + len(value.encode()) for name, value in headers.items())
+    size = _size(headers, message.payload)
     if size <= max_payload:
         return None
     return NotPublished(
@@ -48,12 +56,57 @@ def unfit(message: Message, max_payload: int) -> NotPublished | None:
     )
 
 
-def put_aside(each: Delivery, reason: str, subject: str) -> dict[str, str]:
-    message = each.message
-    headers = {**message.headers, **dead_headers(each, " ".join(reason.split()), subject)}
-    metadata = each.receipt[1].metadata
-    ident = f"dead-{metadata.stream}-{metadata.sequence.stream}"
-    return _headers(ident, each.sender_id, message.key, message.type, headers)
+def _size(headers: Mapping[str, str], payload: bytes) -> int:
+    fields = sum(_FIELD + len(name) + len(value.encode()) for name, value in headers.items())
+    return _FRAME + fields + len(payload)
+
+
+def put_aside(each: Delivery, reason: str, subject: str, max_payload: int) -> dict[str, str]:
+    """The headers of a dead letter: the message's own, as far as there is room, and ours."""
+    message, metadata = each.message, each.receipt[1].metadata
+    ours = {
+        ID: f"dead-{metadata.stream}-{metadata.sequence.stream}",
+        **dead_headers(each, " ".join(reason.split()), subject),
+    }
+    if each.sender_id is not None and _is_fit(ORIGINAL, each.sender_id):
+        ours[ORIGINAL] = each.sender_id
+    named = {KEY: message.key or "", TYPE: message.type, UNUSABLE_ID: _unusable_id(each)}
+    headers = {**message.headers, **{name: value for name, value in named.items() if value}}
+    headers = {
+        f"{_RENAMED}{name}" if name.lower().startswith(_CONTROL) else name: value
+        for name, value in headers.items()
+        if name.lower() not in _IDS and name not in ours and _is_fit(name, value)
+    }
+    return _fitting(headers, ours, message.body, max_payload)
+
+
+def _unusable_id(each: Delivery) -> str:
+    if each.fault is None:
+        return ""
+    theirs: Mapping[str, str] = each.message.raw.headers or {}
+    return theirs.get(ORIGINAL) or theirs.get(ID) or ""
+
+
+def _fitting(headers: dict[str, str], ours: dict[str, str], body: bytes, max_payload: int) -> dict[str, str]:
+    """Without the largest, where they do not fit, and at last with a shorter reason. The server hangs up on what is larger."""
+    dropped: list[str] = []
+    while (over := _size({**headers, **ours}, body) - max_payload) > 0 and headers:
+        largest = max(headers, key=lambda name: len(name) + len(headers[name].encode()))
+        dropped.append(largest)
+        headers = {name: value for name, value in headers.items() if name != largest}
+        ours[DROPPED] = ", ".join(dropped)[:_LONGEST_LIST]
+    if over > 0 and dropped:
+        over -= _FIELD + len(DROPPED) + len(ours.pop(DROPPED))
+    if over > 0:
+        kept = ours[REASON].encode()[:-over]
+        if len(kept) < _SHORTEST_REASON:
+            raise NotDeadLettered(
+                f"its payload has {len(body):,} bytes, and NATS takes {max_payload:,} with the headers that a dead letter needs; "
+                "raise max_payload in its configuration",
+                reason="unfit",
+            )
+        ours[REASON] = kept.decode(errors="ignore").strip()
+    return {**headers, **ours}
 
 
 def _headers(
@@ -67,13 +120,17 @@ def _headers(
     ours = {name: value for name, value in named.items() if value}
     others = {name: value for name, value in others.items() if name.lower() not in _IDS}
     for name, value in {**others, **ours}.items():
-        if not _NAME.fullmatch(name) or value != value.strip() or "\n" in value or "\r" in value:
+        if not _is_fit(name, value):
             raise NotPublished(
                 f"{name!r:.60} cannot be a header of NATS: names are of visible ASCII without a colon, "
                 "values have no line breaks and no white space around them",
                 reason="unfit",
             )
     return {**others, **ours}
+
+
+def _is_fit(name: str, value: str) -> bool:
+    return bool(_NAME.fullmatch(name) and value == value.strip() and "\n" not in value and "\r" not in value)
 
 
 def received(message: Any, receipt: Any, uncounted: int) -> Delivery:

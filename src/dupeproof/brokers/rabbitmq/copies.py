@@ -12,6 +12,7 @@ from typing import Any
 from dupeproof.brokers.rabbitmq import texts, wire
 from dupeproof.brokers.rabbitmq.driver import pika
 from dupeproof.brokers.rabbitmq.headers import Copied
+from dupeproof.brokers.rabbitmq.refusals import Copy, Refusals
 
 _GOODBYE = 1.0
 """Seconds for the broker to answer when we close a connection that it reads from."""
@@ -25,7 +26,8 @@ class Copies:
 
     def __init__(self, parameters: Any) -> None:
         self._parameters = parameters
-        self._waiting: deque[tuple[str, wire.Sent, int]] = deque()
+        self._waiting: deque[Copy] = deque()
+        self._refused = Refusals()
         self._confirmed: list[int] = []
         self._connection: Any = None
         self._channel: Any = None
@@ -40,11 +42,12 @@ class Copies:
 
     def add(self, queue: str, sent: wire.Sent, tag: int) -> None:
         """`tag` is that of the original, to be acknowledged when the broker has the copy."""
-        self._waiting.append((queue, sent, tag))
+        self._waiting.append(Copy(queue, sent, tag))
 
     def confirmed(self, seconds: float) -> list[int]:
         """The tags of those the broker has, waiting at most so long for all. Also keeps the connection alive."""
-        if self._fault is not None and not self._waiting:
+        self._waiting += self._refused.take_due()
+        if self._fault is not None and not self._waiting and not self._refused:
             self.close()  # it was lost while nobody needed it
         if self._connection is None and self._waiting:
             self._connection = pika.SelectConnection(
@@ -83,10 +86,10 @@ class Copies:
             return
         if not self._waiting:
             return
-        queue, sent, _ = self._waiting[0]
+        copy = self._waiting[0]
         self._sent = True
-        properties = Copied(**sent.properties)
-        self._channel.basic_publish("", queue, sent.body, properties, mandatory=True)
+        properties = Copied(**copy.sent.properties)
+        self._channel.basic_publish("", copy.queue, copy.sent.body, properties, mandatory=True)
 
     def _opened(self, connection: Any) -> None:
         connection.add_on_connection_blocked_callback(lambda *_: self._block(on=True))
@@ -109,10 +112,11 @@ class Copies:
             self._fault = reason
 
     def _answered(self, frame: Any) -> None:
-        if isinstance(frame.method, pika.spec.Basic.Nack):
-            self._broken(None, texts.not_taken())
-        if self._fault is None:  # what no queue got comes back first, and is confirmed then
-            self._confirmed.append(self._waiting.popleft()[2])
+        if self._fault is None and isinstance(frame.method, pika.spec.Basic.Nack):
+            self._refused.add(self._waiting.popleft())
+            self._sent = False
+        elif self._fault is None:  # what no queue got comes back first, and is confirmed then
+            self._confirmed.append(self._waiting.popleft().original)
             self._sent = False
 
     def close(self) -> None:
@@ -125,6 +129,7 @@ class Copies:
             self._connection = self._channel = self._fault = None
             self._sent = self._blocked = False
             self._waiting.clear()
+            self._refused.clear()
             self._confirmed.clear()
 
     def _leave(self, connection: Any, *, stuck: bool) -> None:

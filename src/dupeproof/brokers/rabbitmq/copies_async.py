@@ -10,8 +10,9 @@ from collections import deque
 from typing import Any
 
 from dupeproof.brokers.rabbitmq import wire
-from dupeproof.brokers.rabbitmq.driver_async import aio_pika, connect, disconnect
+from dupeproof.brokers.rabbitmq.driver_async import aio_pika, connect, disconnect, theirs
 from dupeproof.brokers.rabbitmq.properties import Properties
+from dupeproof.brokers.rabbitmq.refusals import Copy, Refusals
 
 _CANCEL_SECONDS = 1.0
 """For a publish that is cancelled to end."""
@@ -34,7 +35,8 @@ class AsyncCopies:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._waiting: deque[tuple[str, wire.Sent, Any]] = deque()
+        self._waiting: deque[Copy] = deque()
+        self._refused = Refusals()
         self._confirmed: list[Any] = []
         self._connection: Any = None
         self._task: asyncio.Task[None] | None = None
@@ -46,10 +48,11 @@ class AsyncCopies:
 
     def add(self, queue: str, sent: wire.Sent, original: Any) -> None:
         """The original is to be acknowledged when the broker has the copy."""
-        self._waiting.append((queue, sent, original))
+        self._waiting.append(Copy(queue, sent, original))
 
     async def confirmed(self, seconds: float) -> list[Any]:
         """The originals of those the broker has, waiting at most so long for all."""
+        self._waiting += self._refused.take_due()
         if self._task is None and self._waiting:
             self._task = asyncio.create_task(self._send())
         if self._task is not None:
@@ -67,11 +70,17 @@ class AsyncCopies:
             self._connection = await connect(self._url)
             self._channel = await self._connection.channel(on_return_raises=True)
         while self._waiting:
-            queue, sent, original = self._waiting[0]
-            message = _Copied(sent.body, **sent.properties)
-            await self._channel.default_exchange.publish(message, queue, mandatory=True)
-            self._waiting.popleft()
-            self._confirmed.append(original)
+            copy = self._waiting[0]
+            message = _Copied(copy.sent.body, **copy.sent.properties)
+            try:
+                await self._channel.default_exchange.publish(message, copy.queue, mandatory=True)
+            except theirs.PublishError:
+                raise
+            except theirs.DeliveryError:
+                self._refused.add(self._waiting.popleft())
+            else:
+                self._waiting.popleft()
+                self._confirmed.append(copy.original)
 
     async def close(self) -> None:
         """What the broker has not confirmed is forgotten; the originals come again. Closing twice is fine."""
@@ -83,5 +92,6 @@ class AsyncCopies:
                 task.exception()  # looked at, or the loop would complain that nobody did
         connection, self._connection = self._connection, None
         self._waiting.clear()
+        self._refused.clear()
         self._confirmed.clear()
         await disconnect(connection)

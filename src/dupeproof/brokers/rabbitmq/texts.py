@@ -3,7 +3,7 @@
 import ssl
 from urllib.parse import urlsplit
 
-from dupeproof.brokers.errors import BrokerUnavailable, HungUp, NotPublished
+from dupeproof.brokers.errors import BrokerUnavailable, Full, HungUp, NotPublished
 from dupeproof.errors import ConfigError, DupeproofError
 from dupeproof.stores.tls import needs_tls, speaks_tls, take_tls
 from dupeproof.stores.urls import redact
@@ -49,11 +49,11 @@ def unroutable(topic: str, exchange: str) -> NotPublished:
     return NotPublished(f"{where}; declare and bind it first", reason="unroutable")
 
 
-def refused(topic: str) -> NotPublished:
-    return NotPublished(
+def refused(topic: str) -> Full:
+    """The broker does so for its own sake only, never for what is in a message."""
+    return Full(
         f"the broker refused a message for {topic!r}: a queue it goes to is full and rejects more (x-overflow), or the "
-        "broker failed; its log tells",
-        reason="refused",
+        "broker failed; its log tells"
     )
 
 

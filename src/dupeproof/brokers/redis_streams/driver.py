@@ -16,13 +16,15 @@ from dupeproof.stores.tls import (
     answers_plainly,
     has_no_tls,
     needs_tls,
+    shown_to,
     speaks_tls,
     take_tls,
     tls_fault,
 )
 from dupeproof.stores.urls import parse_url, redact
 
-__all__ = ["OPTIONS", "address", "check_url", "theirs", "translated"]
+__all__ = ["FULL", "OPTIONS", "address", "check_url", "is_full", "theirs", "translated"]
+FULL = "Redis is full (maxmemory); give it more memory, or trim streams"
 TIMEOUT = 10.0
 OPTIONS: dict[str, Any] = {
     "socket_timeout": TIMEOUT,
@@ -76,6 +78,13 @@ def _secured(tls: Tls, plain: str, *, several: bool) -> dict[str, Any]:
     return options if "ssl_check_hostname" in plain else {**options, "ssl_check_hostname": tls.verify}
 
 
+def is_full(exc: BaseException) -> bool:
+    """Whether a command was refused for want of memory, by itself or in a script."""
+    return isinstance(exc, theirs.OutOfMemoryError) or (
+        isinstance(exc, theirs.ResponseError) and "OOM command not allowed" in str(exc)
+    )
+
+
 @contextmanager
 def translated(url: str, stream: str = "", *, opening: bool = False) -> Iterator[None]:
     try:
@@ -97,6 +106,8 @@ def translated(url: str, stream: str = "", *, opening: bool = False) -> Iterator
         raise BrokerUnavailable(f"Redis at {redact(url)} cannot be reached") from exc
     except theirs.ResponseError as exc:
         text = str(exc)
+        if is_full(exc):
+            raise BrokerUnavailable(f"{FULL}: {redact(url)}") from exc
         if "requires the key to exist" in text or "NOGROUP" in text or "no such key" in text:
             raise ConfigError(
                 f"there is no stream {stream!r}, or its group is gone; add to it first, or consume with create=True"
@@ -107,13 +118,23 @@ def translated(url: str, stream: str = "", *, opening: bool = False) -> Iterator
 
 
 def _other_kind(exc: BaseException, url: str) -> ConfigError | None:
-    """A server that does not understand the first words may speak TLS where we do not, or the other way round."""
-    parts = urlsplit(url)
-    if "+" in parts.scheme:
-        return None  # which of the servers it was is not known
-    place = parts.hostname or "localhost", parts.port or 6379
-    if parts.scheme == "redis" and not isinstance(exc, theirs.TimeoutError) and speaks_tls(*place):
-        return needs_tls(url, "rediss")
-    if parts.scheme == "rediss" and answers_plainly(*place, b"PING\r\n"):
-        return has_no_tls(url, "redis")
+    """A server that does not understand the first words may speak TLS where we do not, or the other way round.
+
+    Of several, the driver does not say which it was, nor of Sentinels why: then all that the URL names are looked at.
+    """
+    scheme, several, _ = url.partition("://")[0].partition("+")
+    if several:
+        found = target(parse_url(url))
+        places, context = found.hosts, found.link.tls
+    else:
+        parts = urlsplit(url)
+        places, context = [(parts.hostname or "localhost", parts.port or 6379)], None
+    for place in places:
+        if scheme == "redis" and not isinstance(exc, theirs.TimeoutError) and speaks_tls(*place):
+            return needs_tls(url, "rediss")
+        if scheme == "rediss" and answers_plainly(*place, b"PING\r\n"):
+            return has_no_tls(url, "redis")
+        fault = None if context is None else shown_to(*place, context)
+        if fault is not None:
+            return tls_fault(fault, url, "redis")
     return None

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dupeproof.brokers.errors import HungUp, NotPublished
+from dupeproof.brokers.errors import Full, HungUp, NotPublished
 from dupeproof.brokers.publisher_async import AsyncBrokerPublisher
 from dupeproof.brokers.redis_streams import wire
 from dupeproof.brokers.redis_streams.connections_async import connected, disconnect
-from dupeproof.brokers.redis_streams.driver import check_url, theirs, translated
+from dupeproof.brokers.redis_streams.driver import FULL, check_url, is_full, theirs, translated
 from dupeproof.brokers.waves import Result, Unanswered
 from dupeproof.outbox.messages import Message
 
@@ -59,7 +59,9 @@ def _result(message: Message, answer: Any) -> Result:
     if isinstance(answer, theirs.ConnectionError | theirs.TimeoutError | theirs.BusyLoadingError):
         raise answer
     if isinstance(answer, theirs.ResponseError):
-        full = isinstance(answer, theirs.OutOfMemoryError)
-        text = "Redis is full (maxmemory)" if full else f"Redis refused it: {str(answer)[:200]}"
-        return NotPublished(f"{text}; topic {message.topic!r}", reason="full" if full else "refused")
+        if is_full(answer):
+            return Full(f"{FULL}; topic {message.topic!r}")
+        return NotPublished(
+            f"Redis refused it: {str(answer)[:200]}; topic {message.topic!r}", reason="refused"
+        )
     return None

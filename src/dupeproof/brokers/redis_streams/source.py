@@ -15,9 +15,10 @@ from typing import Any
 from redis.crc import key_slot
 
 from dupeproof.brokers.base import Ack, Dead, Decided, Delivery, Features, Retry, dead_name
+from dupeproof.brokers.errors import NotDeadLettered
 from dupeproof.brokers.redis_streams import wire
 from dupeproof.brokers.redis_streams.connections import connected, disconnect
-from dupeproof.brokers.redis_streams.driver import check_url, theirs, translated
+from dupeproof.brokers.redis_streams.driver import FULL, check_url, is_full, theirs, translated
 from dupeproof.core.events import logger
 from dupeproof.core.tokens import new_token
 
@@ -56,8 +57,16 @@ class RedisStreamSource:
             try:
                 self._client.xgroup_create(self.name, self._group, id="0", mkstream=self._create)
             except theirs.ResponseError as exc:
-                if "BUSYGROUP" not in str(exc):
+                # One that is full refuses to make a group also where there is one.
+                if "BUSYGROUP" not in str(exc) and not (is_full(exc) and self._has_group()):
                     raise
+
+    def _has_group(self) -> bool:
+        try:
+            groups = self._client.xinfo_groups(self.name)
+        except theirs.ResponseError:
+            return False  # there is no such stream
+        return any(each["name"] == self._group.encode() for each in groups)
 
     def poll(self, most: int, seconds: float) -> list[Delivery]:
         if most == 0:
@@ -125,11 +134,16 @@ class RedisStreamSource:
         dead = dead_name(self.name)
         fields = [part for pair in wire.put_aside(each, reason, self.name).items() for part in pair]
         with translated(self._url, dead):
-            if key_slot(self.name.encode()) == key_slot(dead.encode()) or not self._is_cluster:
-                self._bury(keys=[self.name, dead], args=[self._group, each.receipt, *fields])
-                return
-            # On another node. A crash in between leaves the dead letter twice, and loses nothing.
-            self._client.execute_command("XADD", dead, "*", *fields)
+            try:
+                if key_slot(self.name.encode()) == key_slot(dead.encode()) or not self._is_cluster:
+                    self._bury(keys=[self.name, dead], args=[self._group, each.receipt, *fields])
+                    return
+                # On another node. A crash in between leaves the dead letter twice, and loses nothing.
+                self._client.execute_command("XADD", dead, "*", *fields)
+            except theirs.ResponseError as exc:
+                if not is_full(exc):
+                    raise
+                raise NotDeadLettered(FULL, reason="full") from exc
             self._client.xack(self.name, self._group, each.receipt)
 
     def keep(self, deliveries: Sequence[Delivery]) -> None:

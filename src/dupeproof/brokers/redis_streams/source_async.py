@@ -14,9 +14,10 @@ from typing import Any
 from redis.crc import key_slot
 
 from dupeproof.brokers.base import Ack, Dead, Decided, Delivery, Features, Retry, dead_name
+from dupeproof.brokers.errors import NotDeadLettered
 from dupeproof.brokers.redis_streams import wire
 from dupeproof.brokers.redis_streams.connections_async import connected, disconnect
-from dupeproof.brokers.redis_streams.driver import check_url, theirs, translated
+from dupeproof.brokers.redis_streams.driver import FULL, check_url, is_full, theirs, translated
 from dupeproof.core.events import logger
 from dupeproof.core.tokens import new_token
 
@@ -55,8 +56,16 @@ class AsyncRedisStreamSource:
             try:
                 await self._client.xgroup_create(self.name, self._group, id="0", mkstream=self._create)
             except theirs.ResponseError as exc:
-                if "BUSYGROUP" not in str(exc):
+                # One that is full refuses to make a group also where there is one.
+                if "BUSYGROUP" not in str(exc) and not (is_full(exc) and await self._has_group()):
                     raise
+
+    async def _has_group(self) -> bool:
+        try:
+            groups = await self._client.xinfo_groups(self.name)
+        except theirs.ResponseError:
+            return False  # there is no such stream
+        return any(each["name"] == self._group.encode() for each in groups)
 
     async def poll(self, most: int, seconds: float) -> list[Delivery]:
         if most == 0:
@@ -124,11 +133,16 @@ class AsyncRedisStreamSource:
         dead = dead_name(self.name)
         fields = [part for pair in wire.put_aside(each, reason, self.name).items() for part in pair]
         with translated(self._url, dead):
-            if key_slot(self.name.encode()) == key_slot(dead.encode()) or not self._is_cluster:
-                await self._bury(keys=[self.name, dead], args=[self._group, each.receipt, *fields])
-                return
-            # On another node. A crash in between leaves the dead letter twice, and loses nothing.
-            await self._client.execute_command("XADD", dead, "*", *fields)
+            try:
+                if key_slot(self.name.encode()) == key_slot(dead.encode()) or not self._is_cluster:
+                    await self._bury(keys=[self.name, dead], args=[self._group, each.receipt, *fields])
+                    return
+                # On another node. A crash in between leaves the dead letter twice, and loses nothing.
+                await self._client.execute_command("XADD", dead, "*", *fields)
+            except theirs.ResponseError as exc:
+                if not is_full(exc):
+                    raise
+                raise NotDeadLettered(FULL, reason="full") from exc
             await self._client.xack(self.name, self._group, each.receipt)
 
     async def keep(self, deliveries: Sequence[Delivery]) -> None:

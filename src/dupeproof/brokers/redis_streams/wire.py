@@ -8,7 +8,7 @@ import msgspec
 
 from dupeproof.brokers.base import UNUSABLE_ID, Delivery, dead_headers
 from dupeproof.brokers.ids import delivery
-from dupeproof.keys.messages import from_headers
+from dupeproof.keys.messages import from_headers, from_others
 from dupeproof.outbox.messages import Message
 
 Fields = dict[str, str | bytes]
@@ -43,12 +43,14 @@ def _fields(ident: str | None, body: bytes, key: str | None, kind: str, headers:
 def received(stream: str, entry: bytes, fields: Mapping[bytes, bytes], *, attempt: int) -> Delivery:
     """Ours, or an entry of someone else: then all its fields are headers, and the one called `body` is the body."""
     texts = {name.decode(errors="replace"): value for name, value in fields.items()}
-    key = texts.get("key")
+    key, body, headers = texts.get("key"), texts.get("body", b""), _headers(texts)
     return delivery(
-        lambda: from_headers({"id": texts.get("id")}, "id", missing="pass"),
+        lambda: (
+            from_headers({"id": texts.get("id")}, "id", missing="pass") or from_others(headers, body=body)
+        ),
         entry,
-        body=texts.get("body", b""),
-        headers=_headers(texts),
+        body=body,
+        headers=headers,
         topic=stream,
         key=None if key is None else key.decode(errors="replace"),
         type=texts.get("type", b"").decode(errors="replace"),

@@ -31,7 +31,7 @@ def doctor(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at a store and how it is set up, and tell what would break the guarantee, with why and the fix.
+    """Check a store and its settings: what would break the guarantee, why, and the fix.
 
     Nothing is changed. Exit code 0 when nothing is wrong, 1 for warnings, 2 for errors.
     """

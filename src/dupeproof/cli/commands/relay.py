@@ -113,7 +113,7 @@ def relay(
 
 
 class Board:
-    """The status line: what the events have told."""
+    """The status line, from the events."""
 
     def __init__(self) -> None:
         self._sent = self._again = self._failed = self._dead = 0

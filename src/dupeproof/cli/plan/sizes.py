@@ -75,8 +75,8 @@ WAYS = (
     Way(
         name="memory://, marks",
         where="memory",
-        bytes_per_id=lambda _: 127,
-        per_core=1_500_000,
+        bytes_per_id=lambda _: 203,
+        per_core=300_000,
         keeps_results=False,
         durable=False,
         error=lambda _: 0.0,

@@ -1,4 +1,4 @@
-"""Copies in memory: the plainest reading of what a copies is."""
+"""Copies in memory: the plainest reading of what copies are."""
 
 from collections.abc import Sequence
 

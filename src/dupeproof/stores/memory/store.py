@@ -6,14 +6,14 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
-from weakref import ref
+
+from msgspec import Struct
 
 from dupeproof import forks
 from dupeproof.core import transitions
 from dupeproof.core.clock import Clock, system_clock
 from dupeproof.core.outcomes import Outcome
 from dupeproof.core.records import (
-    NEVER,
     ClaimRequest,
     Fail,
     Finish,
@@ -25,14 +25,17 @@ from dupeproof.core.records import (
     Release,
     Renew,
     Stats,
-    Terms,
 )
 from dupeproof.core.sequences import Number, Row, SequenceStats, Verdict, decide
 from dupeproof.core.states import State
-from dupeproof.stores.memory import owned
 from dupeproof.stores.memory.copies import MemoryCopies
-from dupeproof.stores.memory.names import Names
-from dupeproof.stores.memory.owned import Owned, Owner
+
+
+class _Mark(Struct, frozen=True, gc=False):
+    expires_at: int
+    token: bytes
+    meta: bytes
+
 
 Change = TypeVar("Change", Finish, Fail, Release, Renew)
 _FIRST_SWEEP = 10_000
@@ -45,8 +48,7 @@ class MemoryStore(forks.Locked):
         super().__init__()
         self._clock = clock
         self._records: dict[bytes, Record] = {}
-        self._marks: dict[bytes, tuple[int, Mark]] = {}
-        self._names: dict[str, Names] = {}
+        self._marks: dict[bytes, _Mark] = {}
         self._copies = MemoryCopies(clock)
         self._rows: dict[bytes, Row] = {}
         self._waiters: dict[bytes, list[Callable[[], object]]] = {}
@@ -55,7 +57,9 @@ class MemoryStore(forks.Locked):
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         now = self._clock()
         outcomes = []
-        with self._lock:
+        if not forks.page[0]:
+            forks.look()
+        with self._mutex:
             for request in requests:
                 outcome, changed = transitions.claim(self._records.get(request.key), request, now)
                 outcomes.append(outcome)
@@ -64,66 +68,6 @@ class MemoryStore(forks.Locked):
             if len(self._records) >= self._sweep_at:
                 self._sweep(now)
         return outcomes
-
-    def begin(self, key: bytes, terms: Terms, fingerprint: bytes) -> Owner | None:
-        forks.look()
-        now = self._clock()
-        lease_until = now + terms.lease
-        owner = Owner()
-        record = owner.record = Owned(
-            state=State.RUNNING,
-            token=b"",
-            attempt=1,
-            fingerprint=fingerprint,
-            namespace=terms.namespace,
-            hold=terms.hold,
-            created_at=now,
-            lease_until=lease_until,
-            expires_at=NEVER if terms.hold else lease_until + terms.window,
-            owner=ref(owner),
-            process=owned.this_process.mark,
-        )
-        with self._lock:
-            if self._records.setdefault(key, record) is not record:
-                return None
-            if len(self._records) >= self._sweep_at:
-                self._sweep(now)
-        return owner
-
-    def complete(self, key: bytes, owner: Owner, window: int, result: bytes, codec: str) -> bool:
-        now = self._clock()
-        begun = owner.record
-        done = Record(
-            state=State.DONE,
-            token=begun.token,
-            attempt=1,
-            fingerprint=begun.fingerprint,
-            namespace=begun.namespace,
-            hold=begun.hold,
-            created_at=begun.created_at,
-            lease_until=begun.lease_until,
-            finished_at=now,
-            expires_at=now + window,
-            codec=codec,
-            result=result,
-        )
-        with self._lock:
-            if self._records.get(key) is not begun:
-                return False
-            self._records[key] = done
-            if self._waiters:
-                self._wake(key)
-        return True
-
-    def hand_over(self, request: ClaimRequest, owner: Owner) -> bool:
-        """Make it an ordinary claim, of the request's token, with a lease from now on."""
-        with self._lock:
-            if self._records.get(request.key) is not owner.record:
-                return False
-            _, claimed = transitions.claim(None, request, self._clock())
-            assert claimed is not None
-            self._records[request.key] = claimed
-        return True
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
         return self._apply(transitions.finish, changes)
@@ -156,7 +100,7 @@ class MemoryStore(forks.Locked):
                 self._wake(key)
                 answers.append(
                     (record is not None and record.situation(now) is not State.FREE)
-                    or (mark is not None and mark[0] > now)
+                    or (mark is not None and mark.expires_at > now)
                 )
         return answers
 
@@ -166,9 +110,9 @@ class MemoryStore(forks.Locked):
         with self._lock:
             for mark in marks:
                 known = self._marks.get(mark.key)
-                fresh = known is None or known[0] <= now
+                fresh = known is None or known.expires_at <= now
                 if fresh:
-                    self._marks[mark.key] = (now + mark.window, mark)
+                    self._marks[mark.key] = _Mark(now + mark.window, mark.token, mark.meta)
                 answers.append(fresh)
             if len(self._marks) >= self._sweep_at:
                 self._sweep(now)
@@ -184,8 +128,8 @@ class MemoryStore(forks.Locked):
                 ours = (
                     mark.token != b""
                     and known is not None
-                    and known[0] > now
-                    and known[1].token == mark.token
+                    and known.expires_at > now
+                    and known.token == mark.token
                 )
                 if ours:
                     del self._marks[mark.key]
@@ -198,14 +142,10 @@ class MemoryStore(forks.Locked):
             found = [self._marks.get(key) for key in keys]
         return [
             None
-            if known is None or known[0] <= now
-            else FoundMark(known[1].meta, known[0], now, known[1].token != b"")
+            if known is None or known.expires_at <= now
+            else FoundMark(known.meta, known.expires_at, now, known.token != b"")
             for known in found
         ]
-
-    def names(self, namespace: str) -> Names:
-        """The marks of a namespace by their very keys. Marks under a digest live apart from them."""
-        return self._names.get(namespace) or self._names.setdefault(namespace, Names(self._clock))
 
     def copies(self) -> MemoryCopies:
         return self._copies
@@ -229,20 +169,14 @@ class MemoryStore(forks.Locked):
 
     def purge(self, limit: int) -> int:
         with self._lock:
-            gone = self._remove_expired(self._clock(), limit)
-        for names in list(self._names.values()):
-            gone += names.remove_expired(limit - gone)
-        return gone
+            return self._remove_expired(self._clock(), limit)
 
     def stats(self) -> Stats:
         now = self._clock()
         with self._lock:
             situations = Counter(record.situation(now) for record in self._records.values())
-            live_marks = sum(expires_at > now for expires_at, _ in self._marks.values())
+            live_marks = sum(mark.expires_at > now for mark in self._marks.values())
             total = len(self._records) + len(self._marks)
-        for names in list(self._names.values()):
-            kept, live = names.count()
-            total, live_marks = total + kept, live_marks + live
         situations.pop(State.FREE, None)
         expired = total - sum(situations.values()) - live_marks
         return Stats(
@@ -268,7 +202,9 @@ class MemoryStore(forks.Locked):
     ) -> list[bool]:
         now = self._clock()
         answers = []
-        with self._lock:
+        if not forks.page[0]:
+            forks.look()
+        with self._mutex:
             for change in changes:
                 record = decide(self._records.get(change.key), change, now)
                 answers.append(record is not None)
@@ -309,7 +245,7 @@ class MemoryStore(forks.Locked):
         self._sweep_at = max(_FIRST_SWEEP, 2 * max(len(self._records), len(self._marks)))
 
     def _remove_expired(self, now: int, limit: int) -> int:
-        gone_marks = [key for key, (expires_at, _) in self._marks.items() if expires_at <= now][:limit]
+        gone_marks = [key for key, mark in self._marks.items() if mark.expires_at <= now][:limit]
         for key in gone_marks:
             del self._marks[key]
         gone = [key for key, record in self._records.items() if record.situation(now) is State.FREE]

@@ -16,12 +16,9 @@ from dupeproof.core.records import (
     Release,
     Renew,
     Stats,
-    Terms,
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.stores.memory.copies import AsyncMemoryCopies
-from dupeproof.stores.memory.names import Names
-from dupeproof.stores.memory.owned import Owner
 from dupeproof.stores.memory.store import MemoryStore
 
 
@@ -69,18 +66,6 @@ class AsyncMemoryStore:
 
     async def sequences(self) -> SequenceStats:
         return self._memory.sequences()
-
-    def begin(self, key: bytes, terms: Terms, fingerprint: bytes) -> Owner | None:
-        return self._memory.begin(key, terms, fingerprint)
-
-    def complete(self, key: bytes, owner: Owner, window: int, result: bytes, codec: str) -> bool:
-        return self._memory.complete(key, owner, window, result, codec)
-
-    def hand_over(self, request: ClaimRequest, owner: Owner) -> bool:
-        return self._memory.hand_over(request, owner)
-
-    def names(self, namespace: str) -> Names:
-        return self._memory.names(namespace)
 
     def copies(self) -> AsyncMemoryCopies:
         return AsyncMemoryCopies(self._memory.copies())

@@ -18,7 +18,6 @@ from dupeproof.sql.faults import code_of, is_database_error
 from dupeproof.sql.protocols import CallerConnection
 from dupeproof.sql.sqlalchemy import Sqlalchemy
 from dupeproof.stores.postgres import queries
-from dupeproof.stores.postgres.binary import bigint, integer
 from dupeproof.stores.postgres.faults import Timeout
 from dupeproof.stores.postgres.literals import (
     RowsAnswer,
@@ -29,7 +28,8 @@ from dupeproof.stores.postgres.literals import (
     text_of,
 )
 from dupeproof.stores.postgres.protocols import Rows
-from dupeproof.stores.postgres.queries import Answer, PreparedQuery
+from dupeproof.stores.postgres.queries import PreparedQuery
+from dupeproof.stores.postgres.rows import Answer, bigint, integer
 from dupeproof.stores.postgres.target import Limits
 from dupeproof.stores.runtime import to_the_end, within
 

@@ -17,7 +17,6 @@ from dupeproof.sql.faults import code_of, is_database_error
 from dupeproof.sql.protocols_async import AsyncCallerConnection
 from dupeproof.sql.sqlalchemy_async import AsyncSqlalchemy
 from dupeproof.stores.postgres import queries
-from dupeproof.stores.postgres.binary import bigint, integer
 from dupeproof.stores.postgres.faults import Timeout
 from dupeproof.stores.postgres.literals import (
     RowsAnswer,
@@ -28,7 +27,8 @@ from dupeproof.stores.postgres.literals import (
     text_of,
 )
 from dupeproof.stores.postgres.protocols_async import Rows
-from dupeproof.stores.postgres.queries import Answer, PreparedQuery
+from dupeproof.stores.postgres.queries import PreparedQuery
+from dupeproof.stores.postgres.rows import Answer, bigint, integer
 from dupeproof.stores.postgres.target import Limits
 from dupeproof.stores.runtime_async import to_the_end, within
 

@@ -11,12 +11,12 @@ from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from dupeproof.stores.postgres import queries
-from dupeproof.stores.postgres.binary import integer
 from dupeproof.stores.postgres.faults import error_of
 from dupeproof.stores.postgres.literals import moment
 from dupeproof.stores.postgres.protocols_async import Rows
 from dupeproof.stores.postgres.queries import PreparedQuery
 from dupeproof.stores.postgres.readiness_async import Watch
+from dupeproof.stores.postgres.rows import integer
 
 _BINARY = 1
 _IDLE = TransactionStatus.IDLE

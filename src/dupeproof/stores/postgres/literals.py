@@ -8,7 +8,8 @@ from functools import cache
 from struct import unpack
 from typing import Any
 
-from dupeproof.stores.postgres.binary import (
+from dupeproof.stores.postgres.queries import PreparedQuery
+from dupeproof.stores.postgres.rows import (
     ARRAY_OF,
     BIGINT,
     BOOLEAN,
@@ -17,10 +18,10 @@ from dupeproof.stores.postgres.binary import (
     TEXT,
     TIMESTAMP,
     UUID,
+    Answer,
     elements_of,
     fields_of,
 )
-from dupeproof.stores.postgres.queries import Answer, PreparedQuery
 
 _NAMES = {
     BOOLEAN: "boolean",

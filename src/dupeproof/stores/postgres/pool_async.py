@@ -8,6 +8,7 @@ import os
 import time
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from dupeproof.sql import hosts_async as hosts
 from dupeproof.stores.postgres.connection_async import AsyncDeadlineConnection, Attempt, attempt
@@ -19,6 +20,8 @@ _CHECKED_EVERY = 15.0
 """Seconds after which a connection is asked for the time before it is used: it may have been dropped without a word, and
 clocks do not run alike."""
 _SHARE_FOR_A_CHECK = 4
+_IDLE = TransactionStatus.IDLE
+"""Nothing was left half said."""
 _JUST_HEARD = 0.005
 """Seconds for which one that has answered need not be looked at: a look is a system call."""
 
@@ -40,7 +43,17 @@ class AsyncPool:
         if not await self._turnstile.enter(deadline - now):
             raise Timeout("all connections are taken")
         try:
-            connection = await self._reusable(deadline, now) or await connected(self._target, deadline)
+            connection = None
+            while connection is None and self._idle:
+                idle = self._idle.pop()
+                if (now - idle.heard < _JUST_HEARD or idle.usable) and (
+                    now - idle.checked < _CHECKED_EVERY or await self._answers(idle, deadline)
+                ):
+                    connection = idle
+                else:
+                    idle.drop()
+            if connection is None:
+                connection = await connected(self._target, deadline)
         except BaseException:
             self._turnstile.leave()
             raise
@@ -50,7 +63,8 @@ class AsyncPool:
 
     async def give(self, connection: AsyncDeadlineConnection) -> None:
         """Back, to be used again unless something was left half said on it."""
-        if not (connection.at_rest or await self._is_drained(connection)) or self._closed:
+        idle = connection.pgconn.transaction_status == _IDLE
+        if not (idle or await self._is_drained(connection)) or self._closed:
             if connection.is_silent:
                 self._distrust(connection, connection.latest + self._margin - self._target.timeout)
             connection.abandon()
@@ -72,16 +86,6 @@ class AsyncPool:
         self._closed = True
         while self._idle:
             self._idle.pop().drop()
-
-    async def _reusable(self, deadline: float, now: float) -> AsyncDeadlineConnection | None:
-        while self._idle:
-            connection = self._idle.pop()
-            if (now - connection.heard < _JUST_HEARD or connection.usable) and (
-                now - connection.checked < _CHECKED_EVERY or await self._answers(connection, deadline)
-            ):
-                return connection
-            connection.drop()
-        return None
 
     async def _answers(self, connection: AsyncDeadlineConnection, deadline: float) -> bool:
         """Not for long: if it does not, there must be time for another one."""

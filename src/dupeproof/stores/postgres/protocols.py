@@ -6,7 +6,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from dupeproof.sql import CallerConnection
-from dupeproof.stores.postgres.queries import Answer, PreparedQuery
+from dupeproof.stores.postgres.queries import PreparedQuery
+from dupeproof.stores.postgres.rows import Answer
 
 Rows = list[tuple[Any, ...]]
 

@@ -5,7 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from dupeproof.sql import AsyncCallerConnection
-from dupeproof.stores.postgres.queries import Answer, PreparedQuery
+from dupeproof.stores.postgres.queries import PreparedQuery
+from dupeproof.stores.postgres.rows import Answer
 
 Rows = list[tuple[Any, ...]]
 

@@ -1,9 +1,9 @@
 """The statements on the hot path, with their parameters' types: sent and answered in binary, past the driver's cursor."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from zlib import crc32
 
-from dupeproof.stores.postgres.binary import (
+from dupeproof.stores.postgres.rows import (
     ARRAY_OF,
     BIGINT,
     BOOLEAN,
@@ -14,18 +14,6 @@ from dupeproof.stores.postgres.binary import (
     UUID,
 )
 from dupeproof.stores.postgres.statements import statement
-
-
-class Answer(Protocol):
-    """Rows in binary form, as libpq has them."""
-
-    @property
-    def ntuples(self) -> int: ...
-
-    @property
-    def nfields(self) -> int: ...
-
-    def get_value(self, row_number: int, column_number: int, /) -> bytes | None: ...
 
 
 class PreparedQuery(NamedTuple):

@@ -1,9 +1,13 @@
-"""Rows of PostgreSQL as values of the contract, and back."""
+"""Rows of PostgreSQL as values of the contract, and back, in its binary form.
 
+The driver's way with lists costs more than the server's work on them.
+"""
+
+import struct
+import uuid
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
-from uuid import UUID
 
 from dupeproof.core import outcomes
 from dupeproof.core.outcomes import Outcome
@@ -20,19 +24,6 @@ from dupeproof.core.records import (
     Terms,
 )
 from dupeproof.core.states import State
-from dupeproof.stores.postgres.binary import (
-    bigint,
-    bigint_array,
-    boolean,
-    boolean_array,
-    bytes_array,
-    fields_of,
-    integer,
-    integer_array,
-    text_array,
-    uuid_array,
-)
-from dupeproof.stores.postgres.queries import Answer
 
 T = TypeVar("T")
 K = TypeVar("K", bound="Keyed")
@@ -40,7 +31,28 @@ Rows = list[tuple[Any, ...]]
 Values = list[bytes]
 _FIRST = outcomes.Won(1)
 _ALONE = (0,)
-_TRUE = boolean(True)
+TRUE = b"\1"
+BOOLEAN, BYTES, BIGINT, INTEGER, TEXT, TIMESTAMP, UUID = 16, 17, 20, 23, 25, 1184, 2950
+"""Types of elements, by the numbers the server knows them under."""
+ARRAY_OF = {BOOLEAN: 1000, BYTES: 1001, BIGINT: 1016, INTEGER: 1007, TEXT: 1009, UUID: 2951}
+
+_HEAD = struct.Struct(">iiiii")
+_SIZE = struct.Struct(">i")
+_FIELD = struct.Struct(">ii")
+"""Its type and its size, which is negative for NULL."""
+_UUID_SIZE = _SIZE.pack(16)
+
+
+class Answer(Protocol):
+    """Rows in binary form, as libpq has them."""
+
+    @property
+    def ntuples(self) -> int: ...
+
+    @property
+    def nfields(self) -> int: ...
+
+    def get_value(self, row_number: int, column_number: int, /) -> bytes | None: ...
 
 
 class Keyed(Protocol):
@@ -56,10 +68,6 @@ def in_order(items: Sequence[K]) -> tuple[Sequence[K], Sequence[int]]:
     return [items[place] for place in order], order
 
 
-def claim_values(request: ClaimRequest) -> Values:
-    return [request.key, request.token, request.fingerprint, *_terms_values(request.terms)]
-
-
 def claim_columns(requests: Sequence[ClaimRequest]) -> Values:
     return [
         uuid_array([r.key for r in requests]),
@@ -70,17 +78,6 @@ def claim_columns(requests: Sequence[ClaimRequest]) -> Values:
         _shared(bigint_array, [r.terms.window for r in requests]),
         _shared(boolean_array, [r.terms.hold for r in requests]),
         _shared(integer_array, [r.terms.max_attempts for r in requests]),
-    ]
-
-
-def finish_values(change: Finish) -> Values:
-    return [
-        change.key,
-        change.token,
-        change.resolver,
-        bigint(change.window),
-        change.codec.encode(),
-        change.result,
     ]
 
 
@@ -123,10 +120,6 @@ def renew_columns(changes: Sequence[Renew]) -> Values:
     ]
 
 
-def mark_values(mark: Mark) -> Values:
-    return [mark.key, bigint(mark.window), mark.token, mark.meta]
-
-
 def mark_columns(marks: Sequence[Mark]) -> Values:
     return [
         uuid_array([m.key for m in marks]),
@@ -150,10 +143,6 @@ def outcomes_of(result: Answer, order: Sequence[int]) -> list[Outcome]:
     return answers
 
 
-def answer_of(result: Answer) -> bool:
-    return result.get_value(0, 0) == _TRUE
-
-
 def answers_of(result: Answer, order: Sequence[int]) -> list[bool]:
     """The server tells of those that are no longer theirs."""
     answers = [True] * len(order)
@@ -172,11 +161,11 @@ def found_marks(rows: Rows, keys: Sequence[bytes]) -> list[FoundMark | None]:
     return [by_key.get(key) for key in keys]
 
 
-def digest(key: UUID | str | None) -> bytes:
+def digest(key: uuid.UUID | str | None) -> bytes:
     """Some drivers give a uuid as text. There may be a row that only looks at the clock."""
     if key is None:
         return b""
-    return (UUID(key) if isinstance(key, str) else key).bytes
+    return (uuid.UUID(key) if isinstance(key, str) else key).bytes
 
 
 def _shared(array: Callable[[Sequence[T]], bytes], values: list[T]) -> bytes:
@@ -186,7 +175,7 @@ def _shared(array: Callable[[Sequence[T]], bytes], values: list[T]) -> bytes:
 
 
 @lru_cache(1_000)
-def _terms_values(terms: Terms) -> Values:
+def terms_values(terms: Terms) -> Values:
     return [
         terms.namespace.encode(),
         bigint(terms.lease),
@@ -207,7 +196,7 @@ def _outcome(
         case b"done":
             return outcomes.Done(result, codec.decode(), _integer(attempt))
         case b"won":
-            return outcomes.Won(_integer(attempt), flag == _TRUE)
+            return outcomes.Won(_integer(attempt), flag == TRUE)
         case b"busy":
             return outcomes.Busy(_integer(lease_left))
         case b"mismatch":
@@ -215,7 +204,7 @@ def _outcome(
         case b"held":
             return outcomes.Held(_integer(attempt))
         case b"dead":
-            return outcomes.Dead(_integer(attempt), flag == _TRUE)
+            return outcomes.Dead(_integer(attempt), flag == TRUE)
     raise AssertionError(f"dupeproof_claim_v1 gave the unknown verdict {verdict!r}")
 
 
@@ -239,3 +228,81 @@ def _found(
         result=bytes(result),
     )
     return Found(record, now)
+
+
+# The binary form
+
+
+def boolean(value: bool) -> bytes:
+    return TRUE if value else b"\0"
+
+
+bigint = struct.Struct(">q").pack
+integer = struct.Struct(">i").pack
+
+
+def array(element: int, values: Sequence[bytes]) -> bytes:
+    """One dimension, counted from 1, nothing missing."""
+    head = _HEAD.pack(1, 0, element, len(values), 1)
+    if len(values) == 1:
+        return head + _SIZE.pack(len(values[0])) + values[0]
+    parts = [head]
+    for value in values:
+        parts += (_SIZE.pack(len(value)), value)
+    return b"".join(parts)
+
+
+def elements_of(data: bytes) -> list[bytes]:
+    """The elements of an array as `array` makes it."""
+    elements, at = [], _HEAD.size
+    while at < len(data):
+        (size,) = _SIZE.unpack_from(data, at)
+        start = at + _SIZE.size
+        at = start + size
+        elements.append(data[start:at])
+    return elements
+
+
+def bytes_array(values: Sequence[bytes]) -> bytes:
+    return array(BYTES, values)
+
+
+def text_array(values: Sequence[str]) -> bytes:
+    return array(TEXT, [value.encode() for value in values])
+
+
+def boolean_array(values: Sequence[bool]) -> bytes:
+    return array(BOOLEAN, [boolean(value) for value in values])
+
+
+def bigint_array(values: Sequence[int]) -> bytes:
+    return array(BIGINT, [bigint(value) for value in values])
+
+
+def integer_array(values: Sequence[int]) -> bytes:
+    return array(INTEGER, [integer(value) for value in values])
+
+
+def uuid_array(digests: Sequence[bytes]) -> bytes:
+    """All of one size, so they can be joined by it."""
+    elements = _UUID_SIZE + _UUID_SIZE.join(digests) if digests else b""
+    return _HEAD.pack(1, 0, UUID, len(digests), 1) + elements
+
+
+def uuids_of(data: bytes | None) -> list[bytes]:
+    """The digests in an array the server sent; none in NULL."""
+    if data is None:
+        return []
+    step = _SIZE.size + 16
+    return [data[start : start + 16] for start in range(_HEAD.size + _SIZE.size, len(data), step)]
+
+
+def fields_of(data: bytes) -> list[bytes]:
+    """The fields of a row the server sent as one value; nothing for NULL."""
+    fields, at = [], _SIZE.size
+    while at < len(data):
+        _, size = _FIELD.unpack_from(data, at)
+        start = at + _FIELD.size
+        at = start + size if size > 0 else start
+        fields.append(data[start:at])
+    return fields

@@ -27,7 +27,6 @@ from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores.postgres import migrations, queries, rows
 from dupeproof.stores.postgres import sequences_async as sequences
-from dupeproof.stores.postgres.binary import uuids_of
 from dupeproof.stores.postgres.faults import (
     CONNECTION_LOST,
     NOT_PREPARED,
@@ -39,7 +38,8 @@ from dupeproof.stores.postgres.faults import (
 )
 from dupeproof.stores.postgres.migrate_async import migrate
 from dupeproof.stores.postgres.protocols_async import AsyncStoreConnection, AsyncStorePool, Rows
-from dupeproof.stores.postgres.queries import Answer, PreparedQuery
+from dupeproof.stores.postgres.queries import PreparedQuery
+from dupeproof.stores.postgres.rows import Answer, bigint, uuids_of
 from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Limits
 from dupeproof.stores.purge_async import purge_inbox
@@ -55,6 +55,22 @@ _LARGE = 100_000
 """Bytes from which an answer may take its time, although somebody is there."""
 
 
+def _query(
+    connection: AsyncStoreConnection, query: PreparedQuery, parameters: Sequence[bytes]
+) -> Awaitable[Answer]:
+    return connection.query(query, parameters)
+
+
+def _execute_all(connection: AsyncStoreConnection, text: str, parameters: Sequence[Any]) -> Awaitable[Rows]:
+    return connection.execute_all(text, parameters)
+
+
+def _execute_in_time(
+    connection: AsyncStoreConnection, text: str, parameters: Sequence[Any]
+) -> Awaitable[Rows]:
+    return connection.execute_in_time(text, parameters)
+
+
 class AsyncPostgresStore:
     """Records and marks in two tables; decisions in versioned functions of the database."""
 
@@ -64,40 +80,48 @@ class AsyncPostgresStore:
         self._repeats = AsyncRepeats()
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        on_repeat = partial(self._repeats.note, requests, self._deadline())
+        on_repeat = partial(self._repeats.note, requests)
         if len(requests) == 1:
-            values = rows.claim_values(requests[0])
-            return [rows.outcome_of(await self._ask(queries.CLAIM, values, on_repeat=on_repeat))]
+            [one] = requests
+            values = [one.key, one.token, one.fingerprint, *rows.terms_values(one.terms)]
+            answer = await self._said(_query, queries.CLAIM, values, on_repeat=on_repeat)
+            return [rows.outcome_of(answer)]
         requests, order = rows.in_order(requests)
         columns = rows.claim_columns(requests)
-        return rows.outcomes_of(await self._ask(queries.CLAIM_MANY, columns, on_repeat=on_repeat), order)
+        answer = await self._said(_query, queries.CLAIM_MANY, columns, on_repeat=on_repeat)
+        return rows.outcomes_of(answer, order)
 
     async def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        self._repeats.forget(changes)
+        if self._repeats.noted:
+            self._repeats.forget(changes)
         # To resolve is not repeated after a lost reply: the second try would find a key that is done.
         repeat = not any(change.resolver for change in changes)
         if len(changes) == 1:
-            values = rows.finish_values(changes[0])
-            return [rows.answer_of(await self._ask(queries.FINISH, values, repeat=repeat))]
+            [one] = changes
+            window, codec = bigint(one.window), one.codec.encode()
+            values = [one.key, one.token, one.resolver, window, codec, one.result]
+            answer = await self._said(_query, queries.FINISH, values, repeat=repeat)
+            return [answer.get_value(0, 0) == rows.TRUE]
         changes, order = rows.in_order(changes)
         columns = rows.finish_columns(changes)
-        return rows.answers_of(await self._ask(queries.FINISH_MANY, columns, repeat=repeat), order)
+        answer = await self._said(_query, queries.FINISH_MANY, columns, repeat=repeat)
+        return rows.answers_of(answer, order)
 
     async def fail(self, changes: Sequence[Fail]) -> list[bool]:
         await self._repeats.outlive(changes)
         changes, order = rows.in_order(changes)
-        return rows.answers_of(await self._ask(queries.FAIL, rows.fail_columns(changes)), order)
+        return rows.answers_of(await self._said(_query, queries.FAIL, rows.fail_columns(changes)), order)
 
     async def release(self, changes: Sequence[Release]) -> list[bool]:
         await self._repeats.outlive(changes)
         # Not repeated after a lost reply: the second try would find that nothing is there to be released.
         changes, order = rows.in_order(changes)
         columns = rows.release_columns(changes)
-        return rows.answers_of(await self._ask(queries.RELEASE, columns, repeat=False), order)
+        return rows.answers_of(await self._said(_query, queries.RELEASE, columns, repeat=False), order)
 
     async def renew(self, changes: Sequence[Renew]) -> list[bool]:
         changes, order = rows.in_order(changes)
-        return rows.answers_of(await self._ask(queries.RENEW, rows.renew_columns(changes)), order)
+        return rows.answers_of(await self._said(_query, queries.RENEW, rows.renew_columns(changes)), order)
 
     async def get(self, keys: Sequence[bytes]) -> list[Found | None]:
         return rows.found(await self._run("get", [[key.hex() for key in keys]]), keys)
@@ -110,11 +134,13 @@ class AsyncPostgresStore:
     async def mark(self, marks: Sequence[Mark]) -> list[bool]:
         # Not repeated after a lost reply: the second try would find the first one's mark and call it a duplicate.
         if len(marks) == 1:
-            values = rows.mark_values(marks[0])
-            return [rows.answer_of(await self._ask(queries.MARK, values, repeat=False))]
+            [one] = marks
+            values = [one.key, bigint(one.window), one.token, one.meta]
+            answer = await self._said(_query, queries.MARK, values, repeat=False)
+            return [answer.get_value(0, 0) == rows.TRUE]
         first = {mark.key: mark for mark in reversed(marks)}
         columns = rows.mark_columns([first[key] for key in sorted(first)])
-        answer = await self._ask(queries.MARK_MANY, columns, repeat=False)
+        answer = await self._said(_query, queries.MARK_MANY, columns, repeat=False)
         new = set(uuids_of(answer.get_value(0, 0)))
         if len(new) == len(marks):
             return [True] * len(marks)
@@ -204,24 +230,6 @@ class AsyncPostgresStore:
     def _deadline(self) -> float:
         return time.monotonic() + self._target.timeout
 
-    async def _ask(
-        self,
-        query: PreparedQuery,
-        columns: Sequence[bytes],
-        *,
-        repeat: bool = True,
-        on_repeat: Callable[[], None] | None = None,
-    ) -> Answer:
-        is_short = repeat and len(columns[0]) + len(columns[-1]) < _LARGE  # keys and results
-        return await self._said(
-            _query,
-            query,
-            columns,
-            repeat=repeat,
-            is_short=is_short,
-            on_repeat=on_repeat,
-        )
-
     async def _run(self, name: str, parameters: Sequence[Any] = (), *, repeat: bool = True) -> Rows:
         return await self._said(_execute_all, statement(name), parameters, repeat=repeat)
 
@@ -236,23 +244,28 @@ class AsyncPostgresStore:
         parameters: Sequence[Any],
         *,
         repeat: bool = True,
-        is_short: bool = False,
-        on_repeat: Callable[[], None] | None = None,
+        on_repeat: Callable[[float], None] | None = None,
     ) -> R:
         """The answer, within the time allowed.
 
-        `on_repeat` is called before it is said again although it may have been, or may yet be, carried out.
+        `on_repeat` is called before it is said again although it may have been, or may yet be, carried out until then.
 
         What may be repeated and is answered at once, where there is somebody, is given up after half of that time on a
         connection from before, and said again on a new one: the old one may have been dropped without a word.
         """
-        deadline = self._deadline()
+        deadline = time.monotonic() + self._target.timeout
         try:
             for tries in count(1):
                 pool = self._pools.get()
                 try:
                     connection = await pool.take(deadline)
-                    if is_short and tries == 1 and connection.heard:
+                    if (
+                        repeat
+                        and tries == 1
+                        and connection.heard
+                        and say is _query
+                        and len(parameters[0]) + len(parameters[-1]) < _LARGE  # keys and results
+                    ):
                         connection.deadline -= self._target.timeout / 2
                     try:
                         return await say(connection, what, parameters)
@@ -276,7 +289,7 @@ class AsyncPostgresStore:
                     if not repeat or time.monotonic() >= deadline:
                         raise
                     if on_repeat is not None:
-                        on_repeat()
+                        on_repeat(deadline)
                 except STOPPED:
                     if tries >= _TRIES or time.monotonic() >= deadline - self._target.margin:
                         raise
@@ -291,26 +304,10 @@ class AsyncPostgresStore:
                     if not repeat or tries > 1:
                         raise
                     if on_repeat is not None:
-                        on_repeat()
+                        on_repeat(deadline)
         except (psycopg.Error, OSError) as exc:
             raise unavailable(self._target.shown, exc) from exc
         raise AssertionError
-
-
-def _query(
-    connection: AsyncStoreConnection, query: PreparedQuery, parameters: Sequence[bytes]
-) -> Awaitable[Answer]:
-    return connection.query(query, parameters)
-
-
-def _execute_all(connection: AsyncStoreConnection, text: str, parameters: Sequence[Any]) -> Awaitable[Rows]:
-    return connection.execute_all(text, parameters)
-
-
-def _execute_in_time(
-    connection: AsyncStoreConnection, text: str, parameters: Sequence[Any]
-) -> Awaitable[Rows]:
-    return connection.execute_in_time(text, parameters)
 
 
 def _close(pool: AsyncStorePool) -> None:

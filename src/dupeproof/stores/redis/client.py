@@ -67,6 +67,7 @@ class Client:
         asked: Address | None = None
         node: Server | None = None
         tries = 0
+        why: Exception | None = None
         try:
             while True:
                 tries += 1
@@ -79,7 +80,7 @@ class Client:
                     if node is not None and tries == 1:
                         return node.ask(command)
                     node = node or places.node_for(tag)
-                    return node.ask(command, _left(deadline))
+                    return node.ask(command, _left(deadline, why))
                 except NoScriptError:
                     # Nothing was run: the server has forgotten its scripts, or never saw this one.
                     if in_full is None:
@@ -99,7 +100,8 @@ class Client:
                     if time.monotonic() > deadline:
                         raise
                     asked = (exc.host, exc.port)
-                except NOT_RUN:
+                except NOT_RUN as exc:
+                    why = exc
                     # Sentinels and clusters get time to fail over, a lone server none: nobody takes its place.
                     asked = None
                     places.doubt()
@@ -214,10 +216,11 @@ _LOST = NotSent("lost its connection")
 """Stands for a reply that never came, of a command that may be repeated."""
 
 
-def _left(deadline: float) -> float:
+def _left(deadline: float, why: Exception | None) -> float:
+    """Seconds; or why it was not found until then, such as a certificate of all its Sentinels."""
     left = deadline - time.monotonic()
     if left <= 0:
-        raise NotSent("was not found in time")
+        raise why or NotSent("was not found in time")
     return left
 
 

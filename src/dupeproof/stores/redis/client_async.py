@@ -66,6 +66,7 @@ class AsyncClient:
         asked: Address | None = None
         node: AsyncServer | None = None
         tries = 0
+        why: Exception | None = None
         try:
             while True:
                 tries += 1
@@ -78,7 +79,7 @@ class AsyncClient:
                     if node is not None and tries == 1:
                         return await node.ask(command)
                     node = node or await places.node_for(tag)
-                    return await node.ask(command, _left(deadline))
+                    return await node.ask(command, _left(deadline, why))
                 except NoScriptError:
                     # Nothing was run: the server has forgotten its scripts, or never saw this one.
                     if in_full is None:
@@ -98,7 +99,8 @@ class AsyncClient:
                     if time.monotonic() > deadline:
                         raise
                     asked = (exc.host, exc.port)
-                except NOT_RUN:
+                except NOT_RUN as exc:
+                    why = exc
                     # Sentinels and clusters get time to fail over, a lone server none: nobody takes its place.
                     asked = None
                     places.doubt()
@@ -213,10 +215,11 @@ _LOST = NotSent("lost its connection")
 """Stands for a reply that never came, of a command that may be repeated."""
 
 
-def _left(deadline: float) -> float:
+def _left(deadline: float, why: Exception | None) -> float:
+    """Seconds; or why it was not found until then, such as a certificate of all its Sentinels."""
     left = deadline - time.monotonic()
     if left <= 0:
-        raise NotSent("was not found in time")
+        raise why or NotSent("was not found in time")
     return left
 
 

@@ -57,7 +57,7 @@ def mark_key(digest: bytes) -> bytes:
 
 
 def place_key(key: bytes) -> bytes:
-    """Of a copies: a digest, and a letter for what it is a copy of."""
+    """Of a copy: a digest, and a letter for what it is a copy of."""
     return b"dt{%c}%b" % (TAGS[key[0] & 63], key)
 
 

@@ -1,4 +1,4 @@
--- A place of a shelf. KEYS: the place. ARGV: the first bytes of what it holds while it is reserved under the caller's
+-- A place among the copies. KEYS: the place. ARGV: the first bytes of what it holds while it is reserved under the caller's
 -- token, the value to keep, or nothing to give the place up, '=' and the fingerprint to keep with it, or nothing for the
 -- one it was reserved with, and for how many milliseconds it is good from when the place was reserved.
 -- A reservation goes on with the milliseconds it was made for, as eight bytes, and the fingerprint.

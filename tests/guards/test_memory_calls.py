@@ -1,33 +1,18 @@
-"""In memory a running call owns its key by itself: for as long as it runs, and by the lease when it vanished."""
+"""Calls in memory take the way that calls take on every store: a claim with a lease, a heartbeat, a finish."""
 
 import asyncio
-import os
-import signal
 import threading
 import time
 
 import pytest
 
 from dupeproof import AsyncOnce, Once
-from dupeproof.core.records import Terms
-from dupeproof.core.states import State
 from dupeproof.errors import Busy, ClaimLost
-from dupeproof.stores.memory import MemoryStore
-
-KEY = b"k" * 16
-TERMS = Terms(namespace="default", lease=1_000, window=60_000)
-
-
-class Clock:
-    def __init__(self):
-        self.now = 1_000_000
-
-    def __call__(self):
-        return self.now
+from dupeproof.stores.memory import AsyncMemoryStore, MemoryStore
 
 
 def test_a_call_keeps_its_key_however_long_it_takes():
-    once = Once("memory://", lease="50ms")
+    once = Once("memory://", lease="200ms")
     started, go_on = threading.Event(), threading.Event()
 
     def slow():
@@ -38,10 +23,10 @@ def test_a_call_keeps_its_key_however_long_it_takes():
     worker = threading.Thread(target=once.run, args=("k", slow))
     worker.start()
     started.wait(10)
-    time.sleep(0.2)
+    time.sleep(0.6)
     with pytest.raises(Busy) as busy:
         once.run("k", lambda: "second")
-    assert busy.value.retry_after == 0
+    assert busy.value.retry_after > 0
     go_on.set()
     worker.join()
     assert once.run("k", lambda: "third") == "first"
@@ -67,7 +52,7 @@ def test_who_waits_for_a_call_that_outlives_its_lease_does_not_ask_all_the_time(
     asked = []
     claim = MemoryStore.claim
     monkeypatch.setattr(MemoryStore, "claim", lambda self, requests: asked.append(1) or claim(self, requests))
-    once = Once("memory://", lease="10ms", on_busy="wait", wait="10s")
+    once = Once("memory://", lease="200ms", on_busy="wait", wait="10s")
     started = threading.Event()
 
     def slow():
@@ -136,61 +121,73 @@ def test_a_value_that_cannot_be_stored_is_done_all_the_same():
     assert once.get("k").state == "done"
 
 
-def test_an_owner_that_vanished_without_a_word_leaves_the_key_to_the_lease():
-    clock = Clock()
-    store = MemoryStore(clock=clock)
-    owner = store.begin(KEY, TERMS, b"")
-    clock.now += 5_000
-    assert store.get([KEY])[0].record.situation(clock.now) is State.RUNNING
-    del owner
-    assert store.get([KEY])[0].record.situation(clock.now) is State.ABANDONED
-    assert store.begin(KEY, TERMS, b"") is None
+class Recorded(MemoryStore):
+    """Writes down which verbs it is called with."""
+
+    def __init__(self):
+        super().__init__()
+        self.verbs = []
+
+    def claim(self, requests):
+        self.verbs.append("claim")
+        return super().claim(requests)
+
+    def renew(self, changes):
+        self.verbs.append("renew")
+        return super().renew(changes)
+
+    def finish(self, changes):
+        self.verbs.append("finish")
+        return super().finish(changes)
+
+    def mark(self, marks):
+        self.verbs.append("mark")
+        return super().mark(marks)
 
 
-def test_in_a_forked_child_the_lease_decides():
-    clock = Clock()
-    store = MemoryStore(clock=clock)
-    owner = store.begin(KEY, TERMS, b"")
-    clock.now += 5_000
-    child = os.fork()
-    if child == 0:
-        [found] = store.get([KEY])
-        os._exit(0 if found.record.situation(clock.now) is State.ABANDONED else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert owner is not None
-
-
-def test_a_child_forked_while_a_thread_is_in_the_store_can_use_it():
-    store = MemoryStore()
+def test_a_call_is_a_claim_and_a_finish_and_a_mark_is_a_mark():
+    store = Recorded()
     once = Once(store)
-    names = store.names("default")
-    with store._lock, names._lock, store.copies()._lock:  # as a thread would that the child does not have
-        child = os.fork()
-        if child == 0:
-            signal.alarm(5)
-            fresh = not once.seen("k", meta="m") and once.run("k", lambda: 7) == 7
-            store.copies().clear([KEY])
-            os._exit(0 if fresh else 1)
-    assert os.waitpid(child, 0)[1] == 0
-
-
-def test_a_store_derived_from_ours_is_asked_through_its_verbs():
-    asked = []
-
-    class Counting(MemoryStore):
-        def claim(self, requests):
-            asked.append("claim")
-            return super().claim(requests)
-
-        def finish(self, changes):
-            asked.append("finish")
-            return super().finish(changes)
-
-        def mark(self, marks):
-            asked.append("mark")
-            return super().mark(marks)
-
-    once = Once(Counting())
     once.run("k", lambda: 1)
     once.seen("k")
-    assert asked == ["claim", "finish", "mark"]
+    assert store.verbs == ["claim", "finish", "mark"]
+
+
+async def test_the_same_for_tasks():
+    store = Recorded()
+    once = AsyncOnce(AsyncMemoryStore(store))
+    await once.run("k", asyncio.sleep, 0)
+    await once.seen("k")
+    assert store.verbs == ["claim", "finish", "mark"]
+
+
+def test_a_long_call_is_renewed():
+    store = Recorded()
+    Once(store, lease="150ms").run("k", time.sleep, 0.4)
+    assert store.verbs.count("renew") >= 2
+    assert store.verbs[0] == "claim"
+    assert store.verbs[-1] == "finish"
+
+
+def test_a_short_lease_is_renewed_in_time_after_many_calls_with_a_long_one():
+    store = Recorded()
+    once = Once(store)
+    for number in range(100):
+        once.run(number, lambda: 1)
+
+    @once(key="n", lease="150ms")
+    def slow(n: int) -> int:
+        time.sleep(0.4)
+        return n
+
+    assert slow(1) == 1
+    assert store.verbs.count("renew") >= 2
+
+
+def test_an_idle_guard_renews_again_when_a_call_comes():
+    store = Recorded()
+    once = Once(store, lease="150ms")
+    once.run("k1", lambda: 1)
+    time.sleep(0.3)
+    once.run("k2", time.sleep, 0.4)
+    assert store.verbs.count("renew") >= 2
