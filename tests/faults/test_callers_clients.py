@@ -1,5 +1,6 @@
 """Over a client of the caller's nothing is done twice, nothing late, and nothing of the caller's is closed or changed."""
 
+import asyncio
 import contextlib
 import time
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from dupeproof import Once, StoreUnavailable
+from dupeproof import AsyncOnce, Once, StoreUnavailable
 from dupeproof.stores.redis.lua import script
 from support.flavors import open_once
 from support.load import Load
@@ -257,3 +258,32 @@ def test_a_client_of_sentinels_follows_their_fail_over(own_redis_sentinel):
     assert load.unexpected == []
     assert load.wrong_answers() == []
     assert len(load.repeated()) <= 8, "at most the call each caller was in when the master died"
+
+
+@over("async redis", "async pool", "async engine", "async engine with asyncpg")
+async def test_callers_who_are_cancelled_leave_no_key_that_nobody_works_on(url, kind):
+    client = CLIENTS[kind][2](url)
+    if hasattr(client, "open"):
+        await client.open()
+    once = AsyncOnce(client)
+
+    async def work():
+        return 1
+
+    keys = [f"key-{number}" for number in range(60)]
+    await once.run("before", work)
+    for number, key in enumerate(keys):
+        call = asyncio.create_task(once.run(key, work))
+        await asyncio.sleep(number % 30 * 0.0001)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+    states = [None if (entry := await once.get(key)) is None else entry.state for key in keys]
+    assert set(states) <= {"done", "failed", None}
+    await once.close()
+    await (
+        client.dispose()
+        if hasattr(client, "dispose")
+        else client.aclose()
+        if hasattr(client, "aclose")
+        else client.close()
+    )

@@ -259,12 +259,15 @@ class CallersPool:
 
     def give(self, connection: CallersConnection) -> None:
         lent, connection.lent = connection.lent, None
-        fine = connection.tidy()
-        if fine:
-            connection.heard = time.monotonic()
-        else:
-            connection.drop()
-        self._source.give_back(lent, broken=not fine)
+        fine = False
+        try:
+            fine = connection.drained() or connection.tidy()
+        finally:
+            if fine:
+                connection.heard = time.monotonic()
+            else:
+                connection.drop()
+            self._source.give_back(lent, broken=not fine)
 
     def close(self) -> None:
         """The pool is closed by whoever opened it."""

@@ -258,12 +258,15 @@ class AsyncCallersPool:
 
     async def give(self, connection: AsyncCallersConnection) -> None:
         lent, connection.lent = connection.lent, None
-        fine = await connection.tidy()
-        if fine:
-            connection.heard = time.monotonic()
-        else:
-            connection.drop()
-        await self._source.give_back(lent, broken=not fine)
+        fine = False
+        try:
+            fine = await connection.drained() or await connection.tidy()
+        finally:
+            if fine:
+                connection.heard = time.monotonic()
+            else:
+                connection.drop()
+            await self._source.give_back(lent, broken=not fine)
 
     def close(self) -> None:
         """The pool is closed by whoever opened it."""

@@ -1,7 +1,6 @@
 # No twin: a task's wait can be cut short from outside here, a thread's only by the socket in the sync counterpart.
 """What is said on a connection of redis-py, for tasks: packed commands there, plain replies back, in time."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,14 +9,18 @@ from redis import exceptions as theirs
 
 from dupeproof.stores.redis.callers_replies import getter as taker
 from dupeproof.stores.redis.resp import error_of
+from dupeproof.stores.runtime_async import to_the_end
 
 
 async def converse(connection: Any, payload: bytes, count: int, until: float) -> list[Any]:
     """The replies; errors among them as values. After any other error the connection is closed."""
+
+    async def said() -> list[Any]:
+        await connection.send_packed_command([payload])
+        return [await _reply(connection) for _ in range(count)]
+
     try:
-        async with asyncio.timeout(max(0.0, until - time.monotonic())):
-            await connection.send_packed_command([payload])
-            return [await _reply(connection) for _ in range(count)]
+        return await to_the_end(until - time.monotonic(), said)
     except TimeoutError:
         raise theirs.TimeoutError("no answer in time") from None
 
