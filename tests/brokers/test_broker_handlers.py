@@ -10,9 +10,9 @@ import pydantic
 import pytest
 from brokers_places import MemoryPlace, message, new_queue
 
-from dupeproof import AsyncOnce, Inbox, Once, Outbox, Relay
+from dupeproof import AsyncOnce, Inbox, Once
 from dupeproof.brokers.base import Message
-from dupeproof.brokers.memory import MemoryPublisher, consumer
+from dupeproof.brokers.memory import consumer
 from dupeproof.errors import ConfigError
 
 
@@ -227,61 +227,3 @@ def test_a_handler_of_batches_may_ask_for_types(place, run, until, tmp_path):
     until(lambda: running.tally.done == 3 or running.ended, lambda: running.error)
     running.stop()
     assert seen == [Order(0), Order(1), Order(2)]
-
-
-class TestTrace:
-    @pytest.fixture
-    def spans(self):
-        from opentelemetry import trace
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-        exporter = InMemorySpanExporter()
-        provider = trace.get_tracer_provider()
-        if not isinstance(provider, TracerProvider):
-            provider = TracerProvider()
-            trace.set_tracer_provider(provider)
-        processor = SimpleSpanProcessor(exporter)
-        provider.add_span_processor(processor)
-        yield exporter
-        processor.shutdown()
-
-    def test_it_leads_from_the_transaction_that_adds_to_the_handler(self, spans, place, run, until, tmp_path):
-        import sqlite3
-
-        from opentelemetry import trace
-
-        queue, seen = new_queue(), []
-        place.declare(queue)
-        file = tmp_path / "outbox.db"
-        with sqlite3.connect(file) as connection:
-            Outbox().create_schema(connection)
-        tracer = trace.get_tracer("test")
-        with tracer.start_as_current_span("place order") as placed, sqlite3.connect(file) as connection:
-            Outbox().add(connection, topic=queue, payload={}, headers={"mine": "1"})
-        Relay(f"sqlite:///{file}", publisher=MemoryPublisher(place.url)).run_once()
-
-        def handle(message):
-            seen.append((message, trace.get_current_span().get_span_context()))
-
-        running = run(place.consumer(queue, handle, once=Once("memory://")))
-        until(lambda: running.tally.done == 1 or running.ended, lambda: running.error)
-        running.stop()
-        [(received, context)] = seen
-        assert received.headers["mine"] == "1"
-        assert received.headers["traceparent"].split("-")[1] == f"{placed.get_span_context().trace_id:032x}"
-        assert context.trace_id == placed.get_span_context().trace_id
-        [span] = [each for each in spans.get_finished_spans() if each.name == f"process {queue}"]
-        assert span.parent.span_id == placed.get_span_context().span_id
-        assert span.kind.name == "CONSUMER"
-
-    def test_without_a_span_nothing_is_added(self, tmp_path):
-        import sqlite3
-
-        file = tmp_path / "outbox.db"
-        with sqlite3.connect(file) as connection:
-            Outbox().create_schema(connection)
-            Outbox().add(connection, topic="orders", payload={})
-            [(headers,)] = connection.execute("SELECT headers FROM dupeproof_outbox")
-        assert headers is None

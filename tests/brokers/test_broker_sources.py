@@ -161,3 +161,20 @@ def test_a_key_may_be_any_text(is_async, run, until):
     until(lambda: seen or running.ended, lambda: running.error)
     running.stop()
     assert [each.key for each in seen] == ["\ud800"]
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_several_sources_are_given_signs_of_life_as_often_as_the_most_impatient_wants(kind):
+    """Whichever of them is asked first."""
+    from dupeproof.brokers import several, several_async
+    from dupeproof.brokers.nats.source import NatsSource
+    from dupeproof.brokers.nats.source_async import AsyncNatsSource
+
+    make, join = (NatsSource, several.one_of) if kind == "sync" else (AsyncNatsSource, several_async.one_of)
+
+    def source(subject, ack_wait):
+        return make("nats://127.0.0.1:1", subject, "g", create=False, ack_wait=ack_wait, dead=None)
+
+    for times in ([30.0, 3.0], [3.0, 30.0]):
+        found = join([source(f"s{n}", each) for n, each in enumerate(times)]).features
+        assert (found.keep_alive, found.delays, found.counts) == (1.0, True, True)

@@ -8,7 +8,7 @@ from brokers_ledgers import PostgresLedger
 from brokers_places import KafkaPlace, message, new_queue
 from sqlalchemy import create_engine
 
-from dupeproof import Inbox
+from dupeproof import AsyncOnce, Inbox, Once
 from dupeproof.brokers.base import UNGUARDED, Ack, Reject
 from dupeproof.brokers.errors import Fenced
 from dupeproof.brokers.kafka import Transformer, consumer, forward
@@ -252,6 +252,80 @@ def test_a_topic_made_anew_while_it_is_consumed_loses_nothing(place, topic, ledg
     until(lambda: len(ledger.rows()) >= len(sent), lambda: (running.tally, running.error, len(ledger.rows())))
     running.stop()
     assert bodies(ledger) == sorted(sent)
+
+
+class Copying:
+    """A transformer that notes what it copies, as the handler of a consumer does."""
+
+    def __init__(self, place, topic, out):
+        self.seen = []
+        self.made = Transformer(place.url, topic, self._copy, group=topic, config=QUICK)
+        self.out = out
+
+    def _copy(self, each):
+        self.seen.append(each.id)
+        return [forward(each, self.out)]
+
+
+class Claiming:
+    """A consumer under claims, whose positions are Kafka's."""
+
+    def __init__(self, place, topic, is_async, once):
+        self.seen = []
+
+        async def note(each):
+            self.seen.append(each.id)
+
+        handler = note if is_async else lambda each: self.seen.append(each.id)
+        self.made = place.consumer(topic, handler, once=once, group=topic, create=False)
+
+
+@pytest.fixture(params=["once", "async once", "transformer"])
+def reading(request, place, topic, run):
+    """Start one whose positions are Kafka's, as often as one likes; what it has seen, and a way to stop it."""
+    kind, out = request.param, new_queue()
+    place.declare(out, 1)
+    once = (AsyncOnce if kind == "async once" else Once)("memory://", namespace=out)
+
+    def start():
+        if kind == "transformer":
+            found = Copying(place, topic, out)
+        else:
+            found = Claiming(place, topic, kind == "async once", once)
+        found.running = run(found.made)
+        return found
+
+    return start
+
+
+@pytest.mark.parametrize("count", [3, 30], ids=["shorter", "longer"])
+def test_a_topic_made_anew_while_nobody_looked_is_read_whole_also_without_an_inbox(
+    place, topic, reading, until, count
+):
+    sent = send(place, topic, "old", 10)
+    first = reading()
+    until(lambda: first.seen == sent, lambda: (first.seen, first.running.error))
+    first.running.stop()
+    make_anew(place, topic)
+    sent = send(place, topic, "new", count)
+    second = reading()
+    until(lambda: len(second.seen) >= count, lambda: (second.seen, second.running.error))
+    second.running.stop()
+    assert second.seen == sent
+
+
+@pytest.mark.parametrize("count", [3, 30], ids=["shorter", "longer"])
+def test_a_topic_made_anew_while_it_is_read_is_read_whole_also_without_an_inbox(
+    place, topic, reading, until, count
+):
+    sent = send(place, topic, "old", 10)
+    found = reading()
+    until(lambda: found.seen == sent, lambda: (found.seen, found.running.error))
+    make_anew(place, topic)
+    sent += send(place, topic, "new", count)
+    until(lambda: set(found.seen) >= set(sent), lambda: (found.seen, found.running.error))
+    found.running.stop()
+    assert sorted(set(found.seen)) == sorted(sent)
 
 
 @pytest.mark.parametrize("database", ["sqlite", pytest.param("mariadb", marks=pytest.mark.server("mariadb"))])

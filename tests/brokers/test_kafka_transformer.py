@@ -1,11 +1,13 @@
 """A transformer and time: handlers that take long, brokers that are away, a process that stands still."""
 
 import contextlib
+import json
 import signal
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +16,10 @@ from brokers_places import KafkaPlace, message, new_queue
 
 from dupeproof.brokers.base import Reject
 from dupeproof.brokers.errors import BrokerUnavailable, Fenced
+from dupeproof.brokers.health import serve_health
 from dupeproof.brokers.kafka import Transformer, forward
+from dupeproof.brokers.kafka import transformer as transformers
+from dupeproof.core.events import Kind
 
 FREEZER = Path(__file__).with_name("brokers_freezer.py")
 QUICK = {"session.timeout.ms": 2_000, "heartbeat.interval.ms": 500}
@@ -330,3 +335,36 @@ def test_what_is_hopeless_is_dead_lettered_at_once(place, topics, transform, unt
     running = transform(topics[0], handle)
     until(lambda: running.tally.dead == 1, lambda: (running.tally, running.error))
     running.stop()
+
+
+def test_a_transformer_says_how_it_is_and_how_far_behind(own_kafka, transform, until, monkeypatch):
+    monkeypatch.setattr(transformers, "BETWEEN_REPORTS", 0.05)
+    server, seen, gate = own_kafka(), [], threading.Event()
+    place = KafkaPlace(server.url)
+    for name in ("in", "out"):
+        place.declare(name, 1)
+
+    def slow(message):
+        gate.wait(30)
+        return [forward(message, "out")]
+
+    def lags():
+        return [each.count for each in seen if each.kind is Kind.LAG]
+
+    assert Transformer(server.url, "in", slow, group="g").health().trouble == "it was not started"
+    place.publish(*(message("in", f"m-{n}") for n in range(50)))
+    running = transform("in", slow, url=server.url, group="copiers", batch=1, events=[seen.append])
+    health = running.transformer.health
+    until(lambda: health().ok and any(lags()), lambda: (health(), seen, running.error))
+    assert 0 < max(lags()) <= 50
+    assert health().in_hand > 0
+    gate.set()
+    until(lambda: running.tally.read == 50, lambda: running.tally)
+    until(lambda: lags()[-1] == 0 and health().lag == 0, lambda: (health(), lags()))
+    assert {(each.namespace, each.name) for each in seen} == {("copiers", "in")}
+    with serve_health(running.transformer, port=0) as port:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as answer:
+            assert json.load(answer)["ok"]
+    assert not health("1ms").ok
+    running.stop()
+    assert (health().ok, health().trouble) == (False, "it has ended")

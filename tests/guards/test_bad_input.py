@@ -151,6 +151,16 @@ def test_a_store_of_the_wrong_kind_is_refused():
         AsyncOnce(open_store("memory://"))
 
 
+async def test_a_store_whose_calls_leave_as_batches_is_of_its_kind_too(tmp_path):
+    url = f"sqlite:///{tmp_path / 'dedup.db'}"
+    with pytest.raises(ConfigError, match="async"):
+        Once(open_async_store(url))
+    with pytest.raises(ConfigError, match="sync"):
+        AsyncOnce(open_store(url))
+    assert Once(open_store(url)).seen("k") is False
+    assert await AsyncOnce(open_async_store(url)).seen("k") is True
+
+
 def test_the_wrong_kind_of_function_is_refused_when_decorating():
     once, aonce = Once("memory://"), AsyncOnce("memory://")
 
@@ -245,5 +255,5 @@ def test_every_error_is_a_dupeproof_error():
 @pytest.mark.parametrize("kind", [Once, Cooldown, AsyncOnce, AsyncCooldown])
 @pytest.mark.parametrize("guard", [Once, AsyncOnce])
 def test_a_guard_is_no_store(kind, guard):
-    with pytest.raises(ConfigError, match=f"expected a store URL or a store, got {guard.__name__}"):
+    with pytest.raises(ConfigError, match=f"expected a store URL, a store, .* got {guard.__name__}"):
         kind(guard("memory://"))

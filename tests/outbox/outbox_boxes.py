@@ -23,7 +23,8 @@ class Box:
         self.connection.commit()
 
     def add(self, *payloads, **options):
-        ids = [self.outbox.add(self.connection, topic="orders", payload=each, **options) for each in payloads]
+        options = {"topic": "orders", **options}
+        ids = [self.outbox.add(self.connection, payload=each, **options) for each in payloads]
         self.connection.commit()
         return ids
 

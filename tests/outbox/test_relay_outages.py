@@ -16,7 +16,7 @@ import redis
 
 from dupeproof import Relay
 from dupeproof.core.events import Kind
-from dupeproof.outbox import BrokerUnavailable
+from dupeproof.outbox import BrokerFull, BrokerUnavailable
 from dupeproof.outbox.failures import is_connection_error
 from dupeproof.outbox.sources import open_source
 
@@ -237,3 +237,61 @@ def test_a_message_at_which_a_publisher_of_batches_chokes_is_found(box):
             except ValueError:
                 continue
     assert {*range(20)} - {3} <= {*publisher.sent}
+
+
+class Queues:
+    """A publisher of batches to queues, some of them full: answered for each message, or raised for all."""
+
+    def __init__(self, full, *, raises=False):
+        self.full = full
+        self.raises = raises
+        self.asked = []
+        self.sent = []
+
+    def publish(self, messages):
+        self.asked += [each.json() for each in messages]
+        fault = BrokerFull("no room")
+        if self.raises and any(each.topic in self.full for each in messages):
+            raise fault
+        self.sent += [each.json() for each in messages if each.topic not in self.full]
+        return [fault if each.topic in self.full else None for each in messages]
+
+
+def test_a_topic_without_room_holds_up_no_other_and_is_not_blamed(box):
+    """Also when more messages wait for it than go into a batch."""
+    for number in range(60):
+        box.add(number, topic="full")
+    box.add("other", topic="other")
+    publisher, told = Queues({"full"}), []
+    relay = Relay(
+        box.url, publisher=publisher, batch=10, max_attempts=1, backoff="10ms", events=[told.append]
+    )
+    thread = threading.Thread(target=relay.run)
+    thread.start()
+    wait(lambda: publisher.sent == ["other"] and publisher.asked.count(0) > 3)
+    assert relay.status().dead == 0
+    publisher.full = set()
+    wait(lambda: len(publisher.sent) == 61)
+    relay.stop()
+    thread.join(20)
+    assert relay.status().backlog == 0
+    assert {each.kind for each in told} >= {Kind.PUBLISHER_DOWN, Kind.SENT}
+    assert not {each.kind for each in told} & {Kind.FAILED, Kind.DEAD}
+
+
+def test_a_publisher_that_raises_that_there_is_no_room_is_not_asked_without_a_pause(box):
+    box.add("m", topic="full")
+    publisher = Queues({"full"}, raises=True)
+    with Relay(box.url, publisher=publisher, max_attempts=1, backoff="1m") as running:
+        with pytest.raises(BrokerFull):
+            running.run_once()
+        assert running.run_once() == 0
+        assert (running.status().dead, running.status().backlog) == (0, 1)
+    assert publisher.asked == ["m"]
+
+
+def wait(condition, seconds=20.0):
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, "it did not come about"
+        time.sleep(0.02)

@@ -79,6 +79,11 @@ class TestEngine(Sync):
         return sqlalchemy.create_engine(self.with_driver("psycopg"), echo=True)
 
 
+class TestPsycopg2Engine(Sync):
+    def make_client(self):
+        return sqlalchemy.create_engine(self.with_driver("psycopg2"))
+
+
 class TestAsyncEngine(Async):
     async def make_client(self):
         return create_async_engine(self.with_driver("psycopg"))

@@ -1,5 +1,6 @@
 """Guarded calls in many threads and tasks while a server is being tortured, with a ledger of what really ran."""
 
+import asyncio
 import contextlib
 import itertools
 import threading
@@ -9,6 +10,14 @@ from collections import defaultdict
 from dupeproof import Busy, ClaimLost, StoreUnavailable
 from support.flavors import open_once
 from support.workers import wait_for
+
+
+async def closed(client):
+    """With those of the Sentinels it asks, and with time for what it closes in the background."""
+    sentinels = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
+    for each in [client, *(sentinels.sentinels if sentinels else ())]:
+        await each.aclose()
+    await asyncio.sleep(0.2)
 
 
 class Load:
@@ -25,13 +34,19 @@ class Load:
         self.errors = []
         self.unexpected = []
 
+    def _guard(self, stack, flavor):
+        """`url` may be a function that makes a client of the flavor, which is closed before the guard's loop ends."""
+        store = self._url(flavor) if callable(self._url) else self._url
+        guard = stack.enter_context(open_once(flavor, store, **self._options))
+        if callable(self._url):
+            stack.callback((lambda: guard.do(closed(store))) if flavor == "async" else store.close)
+            stack.callback(guard.close)
+        return guard
+
     @contextlib.contextmanager
     def running(self):
         with contextlib.ExitStack() as stack:
-            guards = [
-                stack.enter_context(open_once(flavor, self._url, **self._options))
-                for flavor in ("sync", "async")
-            ]
+            guards = [self._guard(stack, flavor) for flavor in ("sync", "async")]
             threads = [
                 threading.Thread(target=self._call, args=(f"caller-{number}", guards[number % 2]))
                 for number in range(self._callers)

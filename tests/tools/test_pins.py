@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-KNOWN = sys.stdlib_module_names | {"dupeproof", "dupeproof_lab"}
+KNOWN = sys.stdlib_module_names | {"dupeproof"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LAB = tomllib.loads((ROOT / "lab/pyproject.toml").read_text())
 

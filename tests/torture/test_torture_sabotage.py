@@ -1,10 +1,10 @@
 """Torture catches a library that breaks its promise. Each sabotage meets the run that the library itself passes.
 
-Those that need a broker take minutes: `make sabotage` has them too.
+Most of those that need a broker take minutes: `make sabotage` has them too.
 """
 
 import pytest
-from torture_runs import RUNS, caught
+from torture_runs import FREEZES, RUNS, caught
 
 
 @pytest.mark.timeout(300)
@@ -14,6 +14,13 @@ from torture_runs import RUNS, caught
 )
 def test_a_sabotaged_library_is_caught(torture, monkeypatch, name, wrong):
     caught(torture, monkeypatch, "memory", name, wrong)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.server("kafka", "postgres")
+def test_a_fence_of_kafka_that_is_removed_is_caught(torture, monkeypatch, kafka_server, postgres_url):
+    run = (*FREEZES, "--url", kafka_server.url, "--database", postgres_url)
+    caught(torture, monkeypatch, "kafka", "remove_the_fence", "doubled", run)
 
 
 @pytest.mark.timeout(300)

@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, assert_type
 
+import psycopg_pool
+import redis
+import redis.asyncio
+import sqlalchemy
 from fastapi.routing import APIRoute
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from dupeproof import (
     AsyncCooldown,
@@ -248,3 +253,19 @@ def console_types() -> None:
     Once("memory://", events=[listener])
     assert_type(ConsoleApp("memory://", listener=listener, token=None, hosts=("localhost",)), ConsoleApp)
     ConsoleApp("memory://", "token")  # type: ignore[call-arg]
+
+
+def clients_of_the_caller() -> None:
+    Once(redis.Redis())
+    Once(redis.RedisCluster())
+    AsyncOnce(redis.asyncio.Redis())
+    AsyncOnce(redis.asyncio.RedisCluster())
+    Once(psycopg_pool.ConnectionPool())
+    AsyncOnce(psycopg_pool.AsyncConnectionPool())
+    Once(sqlalchemy.create_engine("postgresql+psycopg://"))
+    AsyncOnce(create_async_engine("postgresql+asyncpg://"))
+    Cooldown(redis.Redis())
+    AsyncCooldown(redis.asyncio.Redis())
+    CompactSeen(redis.Redis())
+    SequenceGuard(redis.Redis())
+    Once(7)  # type: ignore[arg-type]

@@ -13,12 +13,12 @@ from dupeproof import defaults
 from dupeproof.brokers.base import RELEASE, Ack, Dead, Decided, Delivery, Handler, Retry
 from dupeproof.brokers.errors import BrokerUnavailable, NotDeadLettered, NotPublished
 from dupeproof.brokers.options import ConsumeOptions, make_plan
-from dupeproof.brokers.outcomes import Finished, Health, Postponed, Tally
+from dupeproof.brokers.outcomes import Finished, Health, Postponed, Tally, health_of
 from dupeproof.brokers.processor_async import AsyncProcessor
 from dupeproof.brokers.protocols_async import AsyncSource
 from dupeproof.brokers.runtime_async import Workers, on_signals
 from dupeproof.brokers.worker_queues import WorkerQueues
-from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.core.durations import Duration
 from dupeproof.core.events import Event, Kind, logger, publish
 from dupeproof.errors import ConfigError
 from dupeproof.guards import AsyncOnce
@@ -142,11 +142,8 @@ class AsyncConsumer:
         `within` is how long ago it may have looked at the broker for the last time: it looks several times a second, however
         long handlers take, unless an async handler blocks the loop.
         """
-        silent = time.monotonic() - self._turned_at
-        trouble = self._trouble
-        if not trouble and silent > milliseconds(within, name="within") / 1_000:
-            trouble = f"it has not looked at the broker for {silent:.0f} s"
-        return Health(ok=not trouble, trouble=trouble, in_hand=len(self._held()), lag=self._lag)
+        in_hand = len(self._held())
+        return health_of(self._trouble, self._turned_at, within, in_hand=in_hand, lag=self._lag)
 
     async def _report(self) -> None:
         """Now and then, how many messages wait at the broker; for listeners and probes."""

@@ -1,10 +1,12 @@
 """What became of a chunk of deliveries, and the sums of it."""
 
+import time
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from dupeproof.brokers.base import Decided, Delivery, Verdict
+from dupeproof.core.durations import Duration, milliseconds
 
 
 class Failed(Struct, frozen=True):
@@ -45,6 +47,14 @@ class Health(Struct, frozen=True):
     """Messages that were delivered and are not decided."""
     lag: int | None
     """Messages that waited at the broker when it was last asked, every ten seconds; None where it does not tell."""
+
+
+def health_of(trouble: str, turned_at: float, within: Duration, *, in_hand: int, lag: int | None) -> Health:
+    """Of one who has looked at the broker last at `turned_at`, and wants to do so several times a second."""
+    silent = time.monotonic() - turned_at
+    if not trouble and silent > milliseconds(within, name="within") / 1_000:
+        trouble = f"it has not looked at the broker for {silent:.0f} s"
+    return Health(ok=not trouble, trouble=trouble, in_hand=in_hand, lag=lag)
 
 
 class Tally(Struct):

@@ -4,6 +4,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from dupeproof.brokers.base import Decided, Delivery, Features
 from dupeproof.brokers.protocols import Source
 
@@ -24,7 +26,11 @@ class Several:
 
     @property
     def features(self) -> Features:
-        return self._sources[0].features
+        """Signs of life are given to all at once: as often as the one wants them that wants them most."""
+        found = self._sources[0].features
+        times = [each for source in self._sources if (each := source.features.keep_alive) is not None]
+        shortest = min(times, default=None)
+        return found if found.keep_alive == shortest else replace(found, keep_alive=shortest)
 
     def open(self, most: int) -> None:
         for each in self._sources:

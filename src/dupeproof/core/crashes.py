@@ -21,8 +21,6 @@ POINTS = {
     "after-mark": "inbox: the message is marked, its transaction still open",
     "before-commit": "inbox.transaction(): the work is done, nothing committed",
     "after-commit": "inbox.transaction(): committed, nobody told yet",
-    "before-ack": "consumers: committed, the broker not told yet",
-    "after-ack": "consumers: the broker was told",
     "after-claim": "guards: the key is claimed, the function not begun",
     "after-effect": "guards: the function has returned, its result not stored",
     "after-finish": "guards: the result is stored, the caller not told yet",

@@ -52,7 +52,7 @@ def _sorted(findings: list[Finding]) -> list[Finding]:
 def _looked(url: StoreURL) -> tuple[dict[str, Any], dict[str, int], Iterator[Finding] | list[Finding]]:
     """Facts for people, windows of groups, findings."""
     scheme = url.scheme.partition("+")[0]
-    if scheme in ("redis", "rediss"):
+    if scheme in ("redis", "rediss", "unix"):
         from dupeproof.doctor import redis  # noqa: PLC0415 - an extra
 
         nodes, kind = redis.look(url)

@@ -133,8 +133,9 @@ class ModuleBits:
         [info] = self._client.send([pack(b"BF.INFO", names.module)], [names.tag])
         return self._checked(info)
 
-    def _checked(self, info: Sequence[Any]) -> Held:
-        facts = dict(zip(info[::2], info[1::2], strict=True))
+    def _checked(self, info: Sequence[Any] | dict[bytes, Any]) -> Held:
+        # A client of the caller's may speak the newer protocol, which has maps.
+        facts = info if isinstance(info, dict) else dict(zip(info[::2], info[1::2], strict=True))
         settings, filters = self._settings, facts[b"Number of filters"]
         if filters == 1 and facts[b"Capacity"] != settings.capacity:
             raise ConfigError(

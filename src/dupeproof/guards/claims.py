@@ -210,11 +210,16 @@ class Claim:
             try:
                 self.won = self._open = True
                 self.attempt = outcome.attempt
+                self._schedule = self._of.engine.heartbeat.watch(self)
                 if outcome.took_over:
                     self.took_over = True
-                self._schedule = self._of.engine.heartbeat.watch(self)
-                if self._of.engine.listeners:
-                    self._publish(Kind.TOOK_OVER if outcome.took_over else Kind.WON)
+                    self._publish(Kind.TOOK_OVER)
+                else:
+                    # What happens to every call is emitted in place: see `Emitter`.
+                    for count in self._of.won.counts:
+                        next(count)
+                    if self._of.won.listeners:
+                        self._of.won(self._request.key, self.attempt)
             except BaseException:
                 # Interrupted between the grant and the work: nobody would ever finish this claim.
                 self.shut()
@@ -299,8 +304,13 @@ class Claim:
             done = outcomes.Done(stored.result, stored.codec, self.attempt)
             until = since + stored.window / 1_000
             engine.cache.keep(stored.key, self._request.fingerprint, done, until=until, drops=drops)
-        if engine.listeners:
-            self._publish(Kind.FINISHED if stored.codec else Kind.NOT_REPLAYABLE)
+        if stored.codec == NOT_REPLAYABLE:
+            self._publish(Kind.NOT_REPLAYABLE)
+            return
+        for count in self._of.finished.counts:
+            next(count)
+        if self._of.finished.listeners:
+            self._of.finished(stored.key, self.attempt)
 
     def fail(self, error: Exception) -> None:
         """Record that the work failed; the key may be claimed again, unless this was the last attempt."""
@@ -544,4 +554,5 @@ class Claims:
         self.policy = policy
         self.codec = codec
         self.emitters = Emitters(engine.listeners, policy.terms.namespace, name)
+        self.won, self.finished = self.emitters[Kind.WON], self.emitters[Kind.FINISHED]
         self.digest = digest

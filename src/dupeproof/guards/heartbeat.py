@@ -119,7 +119,7 @@ class RenewalSchedule:
 
 
 class Heartbeat:
-    """Renews open claims every third of their lease, from one daemon thread that lives while there are any.
+    """Renews open claims every third of their lease, from one daemon thread that ends after ten idle seconds.
 
     The thread gets its turn from the interpreter however busy the handler is; only a C extension that keeps the
     GIL for longer than the lease could starve it. A forked child starts without claims: those of its parent are not

@@ -97,21 +97,27 @@ def call_digest(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
     return _digest(b"[%b,%b]" % (canonical(args, name="args"), named))
 
 
-def fields_digest(names: Sequence[str]) -> Callable[[Sequence[Any]], bytes]:
-    """A function from values to `digest(dict(zip(names, values)))`, with all that the names decide done beforehand."""
-    fields = [(f"{quote(name)}:", names.index(name)) for name in sorted(names)]
+def fields_digest(names: Sequence[str], otherwise: CallReader) -> CallReader:
+    """A function from a call to the digest of `dict(zip(names, args))`, with all that the names decide done beforehand.
 
-    def digest_of(values: Sequence[Any]) -> bytes:
+    Calls that do not give a plain value for each name, in this order, are left to `otherwise`.
+    """
+    fields = [(f"{quote(name)}:", names.index(name)) for name in sorted(names)]
+    count = len(names)
+
+    def digest_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+        if kwargs or len(args) != count:
+            return otherwise(args, kwargs)
         parts = []
         for label, place in fields:
-            value = values[place]
+            value = args[place]
             kind = type(value)
             if kind is int and -EXACT <= value <= EXACT:
                 parts.append(f"{label}{value!r}")
             elif kind is str and value.isascii():
                 parts.append(f"{label}{quote(value)}")
             else:
-                return digest(dict(zip(names, values, strict=True)))
+                return otherwise(args, kwargs)
         hasher = _blank.copy()
         hasher.update(f"{{{','.join(parts)}}}".encode())
         return hasher.digest()
@@ -125,21 +131,17 @@ def call_fingerprint(fn: Callable[..., object], compare: FingerprintSpec) -> Cal
         return lambda _args, _kwargs: b""
     bind = bound_arguments(fn)
     if compare is True:
-        names = plain_names(fn) or ()
-        digest_of = fields_digest(names)
-        count = len(names)
 
         def of_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
             try:
-                if count == len(args) and count and not kwargs:
-                    return digest_of(args)
                 return digest(bind(args, kwargs))
             except KeyInvalid as exc:
                 raise KeyInvalid(
                     f"{exc}; choose the arguments to compare with fingerprint=['…'], or none with fingerprint=False"
                 ) from exc
 
-        return of_all
+        names = plain_names(fn)
+        return of_all if names is None else fields_digest(names, of_all)
     if callable(compare):
         return lambda args, kwargs: digest(compare(*args, **kwargs))
     paths = [compare] if isinstance(compare, str) else list(compare)

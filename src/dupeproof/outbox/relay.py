@@ -233,7 +233,7 @@ class Relay:
             if tried:
                 results = self._publisher.publish_until(tried, time_is_up, self._is_late)
         except Exception as exc:  # noqa: BLE001 - whatever it raises, the messages are there for another try
-            results = [PublisherDown(exc, tried=False) for _ in tried]
+            results = [PublisherDown(exc, tried=isinstance(exc, BrokerFull)) for _ in tried]
         if armed:
             reached("after-publish-before-mark")
         if refused:

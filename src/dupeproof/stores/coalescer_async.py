@@ -7,9 +7,9 @@ several callers, the first of the next one lets the loop turn once, for the othe
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dupeproof.errors import StoreUnavailable
 from dupeproof.stores.batch import (
@@ -66,7 +66,7 @@ class AsyncCoalescer(Generic[T, R]):
         """Calls of this loop that are not part of a batch yet."""
         return self._loops.get().waiting
 
-    def __call__(self, items: Sequence[T]) -> Awaitable[list[R]]:
+    def __call__(self, items: Sequence[T]) -> Coroutine[Any, Any, list[R]]:
         return self._loops.get().send(items)
 
 

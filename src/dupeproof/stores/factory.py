@@ -52,6 +52,8 @@ BACKENDS: dict[str, Backend] = {
     "sqlite": Backend("dupeproof.stores.sqlite", coalesces_threads=True, coalesces_tasks=True),
     "redis": _REDIS,
     "rediss": _REDIS,
+    "unix": _REDIS,
+    "redis+unix": _REDIS,
     "redis+sentinel": _REDIS,
     "rediss+sentinel": _REDIS,
     "redis+cluster": _REDIS_CLUSTER,
@@ -121,7 +123,7 @@ def resolve_store(
             f"expected a store URL, a store, or a client (redis.Redis, psycopg_pool.ConnectionPool, SQLAlchemy's Engine), "
             f"got {type(store).__name__}; of a guard give the URL or store it has"
         )
-    if inspect.iscoroutinefunction(found) is not is_async:
+    if inspect.iscoroutinefunction(getattr(store, "close", found)) is not is_async:
         kind = "sync" if is_async else "async"
         raise ConfigError(
             f"{type(store).__name__} is {kind}; give it to the {kind} class, or pass a URL here"
@@ -143,7 +145,7 @@ def tiers_of(url: str) -> tuple[str, str] | None:
     if len(parts) > 2:
         raise ConfigError(f"{redact(url)!r} has more than two tiers; write one fast and one durable URL")
     fast, durable = parts
-    if fast.startswith("redis") and "timeout=" not in fast:
+    if fast.startswith(("redis", "unix")) and "timeout=" not in fast:
         # Who waits longer for the fast tier than for the durable one has it for nothing.
         fast += f"{'&' if '?' in fast else '?'}timeout={defaults.FAST_TIER_TIMEOUT}"
     return fast, durable
@@ -170,7 +172,7 @@ def _backend(url: str) -> Backend:
     if backend is None:
         raise ConfigError(
             f"{redact(url)!r} is not a store URL; write one of memory://, sqlite:///file.db, "
-            "redis://host:6379/0, rediss://…, redis+sentinel://host:26379/name, redis+cluster://host:6379, "
+            "redis://host:6379/0, rediss://…, unix:///redis.sock, redis+sentinel://host:26379/name, redis+cluster://host:6379, "
             "postgresql://user@host/database, or two tiers as redis://…+postgresql://…"
         )
     return backend

@@ -69,6 +69,9 @@ def within(seconds: float, work: Callable[[], T]) -> T:  # noqa: ARG001
     return work()
 
 
+to_the_end = within
+
+
 class Turnstile:
     """Lets a bounded number in at a time. A queue of places, because the standard semaphore is written in Python."""
 

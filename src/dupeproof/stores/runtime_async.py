@@ -73,6 +73,25 @@ async def within(seconds: float, work: Callable[[], Awaitable[T]]) -> T:
         return await work()
 
 
+async def to_the_end(seconds: float, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Given up after that time too, but not when the caller is cancelled: what he says next must not overtake it."""
+    task = asyncio.ensure_future(work())
+    try:
+        done, _ = await asyncio.wait([task], timeout=max(0.0, seconds))
+    except asyncio.CancelledError:
+        try:
+            await asyncio.wait([task], timeout=max(0.0, seconds))
+        finally:
+            if not task.cancel() and not task.cancelled():
+                task.exception()  # nobody is left to be told
+        raise
+    if not done:
+        task.cancel()
+        await asyncio.wait([task])
+        raise TimeoutError
+    return task.result()
+
+
 class Turnstile:
     """Lets a bounded number in at a time."""
 

@@ -1,5 +1,5 @@
 # Written by tools/twins.py from src/dupeproof/stores/wrappers_async.py; change that file instead.
-"""Stores around another store: one that hands every verb on, one whose calls are timed, one whose concurrent calls leave as batches."""
+"""Stores around another store: one whose calls are timed, one whose concurrent calls leave as batches."""
 
 import time
 from collections.abc import Sequence
@@ -28,23 +28,10 @@ class MarkingStore(Store, SeenSet, Protocol):
 
 
 class Wrapper:
+    """Hands on the verbs that its kinds leave alone."""
+
     def __init__(self, store: MarkingStore) -> None:
         self._store = self.wrapped = store
-
-    def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        return self._store.claim(requests)
-
-    def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return self._store.finish(changes)
-
-    def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return self._store.fail(changes)
-
-    def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return self._store.renew(changes)
-
-    def mark(self, marks: Sequence[Mark]) -> list[bool]:
-        return self._store.mark(marks)
 
     def release(self, changes: Sequence[Release]) -> list[bool]:
         return self._store.release(changes)
@@ -112,26 +99,13 @@ class ObservedStore(Wrapper):
 
 
 class CoalescingStore(Wrapper):
+    """Its five frequent verbs are coalescers, which send what comes together as one batch."""
+
     def __init__(self, store: MarkingStore) -> None:
         super().__init__(store)
         # A claim that is cancelled is handed back by its caller: not before it was granted.
-        self._claim = Coalescer[ClaimRequest, Outcome](store.claim, to_the_end=True)
-        self._finish = Coalescer[Finish, bool](store.finish)
-        self._fail = Coalescer[Fail, bool](store.fail)
-        self._renew = Coalescer[Renew, bool](store.renew)
-        self._mark = Coalescer[Mark, bool](store.mark)
-
-    def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        return self._claim(requests)
-
-    def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return self._finish(changes)
-
-    def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return self._fail(changes)
-
-    def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return self._renew(changes)
-
-    def mark(self, marks: Sequence[Mark]) -> list[bool]:
-        return self._mark(marks)
+        self.claim = Coalescer[ClaimRequest, Outcome](store.claim, to_the_end=True)
+        self.finish = Coalescer[Finish, bool](store.finish)
+        self.fail = Coalescer[Fail, bool](store.fail)
+        self.renew = Coalescer[Renew, bool](store.renew)
+        self.mark = Coalescer[Mark, bool](store.mark)

@@ -1,4 +1,4 @@
-"""Stores around another store: one that hands every verb on, one whose calls are timed, one whose concurrent calls leave as batches."""
+"""Stores around another store: one whose calls are timed, one whose concurrent calls leave as batches."""
 
 import time
 from collections.abc import Sequence
@@ -27,23 +27,10 @@ class AsyncMarkingStore(AsyncStore, AsyncSeenSet, Protocol):
 
 
 class AsyncWrapper:
+    """Hands on the verbs that its kinds leave alone."""
+
     def __init__(self, store: AsyncMarkingStore) -> None:
         self._store = self.wrapped = store
-
-    async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        return await self._store.claim(requests)
-
-    async def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return await self._store.finish(changes)
-
-    async def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return await self._store.fail(changes)
-
-    async def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return await self._store.renew(changes)
-
-    async def mark(self, marks: Sequence[Mark]) -> list[bool]:
-        return await self._store.mark(marks)
 
     async def release(self, changes: Sequence[Release]) -> list[bool]:
         return await self._store.release(changes)
@@ -111,26 +98,13 @@ class AsyncObservedStore(AsyncWrapper):
 
 
 class AsyncCoalescingStore(AsyncWrapper):
+    """Its five frequent verbs are coalescers, which send what comes together as one batch."""
+
     def __init__(self, store: AsyncMarkingStore) -> None:
         super().__init__(store)
         # A claim that is cancelled is handed back by its caller: not before it was granted.
-        self._claim = AsyncCoalescer[ClaimRequest, Outcome](store.claim, to_the_end=True)
-        self._finish = AsyncCoalescer[Finish, bool](store.finish)
-        self._fail = AsyncCoalescer[Fail, bool](store.fail)
-        self._renew = AsyncCoalescer[Renew, bool](store.renew)
-        self._mark = AsyncCoalescer[Mark, bool](store.mark)
-
-    async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        return await self._claim(requests)
-
-    async def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return await self._finish(changes)
-
-    async def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return await self._fail(changes)
-
-    async def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return await self._renew(changes)
-
-    async def mark(self, marks: Sequence[Mark]) -> list[bool]:
-        return await self._mark(marks)
+        self.claim = AsyncCoalescer[ClaimRequest, Outcome](store.claim, to_the_end=True)
+        self.finish = AsyncCoalescer[Finish, bool](store.finish)
+        self.fail = AsyncCoalescer[Fail, bool](store.fail)
+        self.renew = AsyncCoalescer[Renew, bool](store.renew)
+        self.mark = AsyncCoalescer[Mark, bool](store.mark)

@@ -65,7 +65,8 @@ class Partitions(WorkerQueues):
         return bool(self._at_work)
 
     def held(self) -> list[Delivery]:
-        return [each for one in self._partitions.values() for each in (*one.running, *one.waiting)]
+        """Also asked by other threads, for a probe."""
+        return [each for one in [*self._partitions.values()] for each in (*one.running, *one.waiting)]
 
     def add(self, deliveries: Iterable[Delivery]) -> None:
         for each in deliveries:

@@ -28,10 +28,11 @@ from dupeproof.brokers.kafka.reader import Reader
 from dupeproof.brokers.kafka.topics import Topics
 from dupeproof.brokers.kafka.transaction import FENCES, Aborted, Done, Refused, Transaction
 from dupeproof.brokers.options import Plan, Queues, check_arguments, check_place, make_plan
-from dupeproof.brokers.outcomes import Outcome
+from dupeproof.brokers.outcomes import Health, Outcome, health_of
 from dupeproof.brokers.runtime import Workers, on_signals
 from dupeproof.core.callables import is_async
 from dupeproof.core.durations import Duration, milliseconds
+from dupeproof.core.events import Event, Kind, Listener, publish
 from dupeproof.core.tokens import new_token
 from dupeproof.errors import ConfigError
 from dupeproof.keys.names import check_namespace
@@ -42,6 +43,8 @@ from dupeproof.outbox.runtime import bounded
 Transform = Callable[[Message], Iterable[messages.Message | wire.Output]]
 """What is to be written for a message: new messages, or the one that came, by `forward`."""
 _IDLE, _TICK = 0.25, 0.02
+BETWEEN_REPORTS = 10.0
+"""Seconds between two looks at how many messages wait."""
 _GOODBYE = 1.0
 """Seconds that the library has to end, beyond the time to stop."""
 _LONGEST = 1.0
@@ -90,6 +93,7 @@ class Transformer:
         max_backoff: Duration = defaults.CONSUMER_MAX_BACKOFF,
         transaction_timeout: Duration = defaults.TRANSACTION_TIMEOUT,
         drain: Duration = defaults.CONSUMER_DRAIN,
+        events: Iterable[Listener] = (),
         config: Config | None = None,
     ) -> None:
         self._timeout = milliseconds(transaction_timeout, name="transaction_timeout") / 1_000
@@ -100,6 +104,7 @@ class Transformer:
             backoff=backoff,
             max_backoff=max_backoff,
             drain=drain,
+            events=events,
         )
         check_arguments(handler, "message")
         if is_async(handler):
@@ -129,6 +134,11 @@ class Transformer:
         self._stop_by: float | None = None
         self._failures = 0
         self._was_open = False
+        self._trouble = "it was not started"
+        """Why nothing is transformed now; nothing when all is well."""
+        self._turned_at = 0.0
+        self._lag: int | None = None
+        self._lag_at = 0.0
         self.tally = Transformed()
 
     def run(self) -> None:
@@ -154,12 +164,34 @@ class Transformer:
                     if isinstance(exc, ConfigError) and not self._was_open:
                         raise  # later on it is waited for, as brokers that are down
                     self._failures += 1
+                    self._trouble = str(exc)
                     self.tally.reconnects += 1
                     LOGGER.warning("Cannot transform %s, trying again: %s", self._topics, exc)
                     self._rest(workers, self._plan.delay(self._failures))
         finally:
+            self._trouble = "it has ended"
             workers.close()
             self._stop_by = None
+
+    def health(self, within: Duration = defaults.HEALTHY_WITHIN) -> Health:
+        """Whether it transforms, and hears of Kafka, for a probe to ask. From any thread.
+
+        `within` is how long ago it may have looked at Kafka for the last time: it looks several times a second, however long
+        handlers take. `lag` is of the partitions that are its own.
+        """
+        in_hand = len(self._worker_queues.held())
+        return health_of(self._trouble, self._turned_at, within, in_hand=in_hand, lag=self._lag)
+
+    def _report(self) -> None:
+        """Now and then, how many messages wait; for listeners and probes."""
+        self._turned_at = now = time.monotonic()
+        if now < self._lag_at:
+            return
+        self._lag_at = now + BETWEEN_REPORTS
+        self._lag = self._reader.lag()
+        if self._lag is not None:
+            event = Event(kind=Kind.LAG, namespace=self._group, name=str(self._topics), count=self._lag)
+            publish(self._plan.listeners, event)
 
     def stop(self) -> None:
         """End what is under way within `drain`, and return from `run`. Safe from signals and other threads."""
@@ -194,8 +226,10 @@ class Transformer:
             self._transaction.open(self._left)
             self._reader.open(self._worker_queues.capacity)
             self._was_open = True
+            self._trouble = ""
             while not self._is_over():
                 self._turn(workers)
+                self._report()
         except kafka.KafkaException as exc:
             raise self._meaning(exc.args[0]) from exc
         finally:

@@ -13,7 +13,7 @@ from dupeproof.brokers.rabbitmq.headers import Connection
 from dupeproof.brokers.rabbitmq.topology import Topology
 from dupeproof.core.events import logger
 
-_NOT_FOUND = 404
+_REFUSED, _NOT_FOUND = 403, 404
 
 
 class RabbitSource:
@@ -146,7 +146,7 @@ class RabbitSource:
     def _check(self) -> None:
         """Refuse a stream. The broker tells of what kind a queue is only when it refuses another declaration of it.
 
-        A user who may not declare it is told nothing. Once is enough: each refusal is an error in the broker's log.
+        Once is enough: each refusal is an error in the broker's log.
         """
         arguments: dict[str, Any] = {}
         while not self._is_checked:
@@ -154,6 +154,8 @@ class RabbitSource:
             try:
                 asking.queue_declare(self.name, durable=True, arguments=arguments)
             except pika.exceptions.ChannelClosedByBroker as exc:
+                if exc.reply_code == _REFUSED:
+                    self._check_by_consuming()
                 argument, value = wire.different(exc.reply_text)
                 if wire.is_streams(argument, value):
                     raise texts.is_stream(self.name) from exc
@@ -164,6 +166,17 @@ class RabbitSource:
             else:
                 asking.close()
                 self._is_checked = True
+
+    def _check_by_consuming(self) -> None:
+        """The same for a user who may not declare it: a stream and others refuse to be consumed from like this for other reasons."""
+        asking = self._connection.channel()
+        try:
+            asking.basic_consume(self.name, lambda *_: None, arguments=wire.OF_STREAMS)
+        except pika.exceptions.ChannelClosedByBroker as exc:
+            if wire.wants_prefetch(exc.reply_text):
+                raise texts.is_stream(self.name) from exc
+        else:
+            asking.close()
 
     def _ack_copied(self, seconds: float) -> None:
         """Acknowledge the originals of what the broker has in another queue; never before.

@@ -177,7 +177,7 @@ class AsyncRabbitSource:
     async def _check(self) -> None:
         """Refuse a stream. The broker tells of what kind a queue is only when it refuses another declaration of it.
 
-        A user who may not declare it is told nothing. Once is enough: each refusal is an error in the broker's log.
+        Once is enough: each refusal is an error in the broker's log.
         """
         arguments: dict[str, Any] = {}
         while not self._is_checked:
@@ -185,6 +185,8 @@ class AsyncRabbitSource:
             try:
                 await asking.declare_queue(self.name, durable=True, arguments=arguments)
             except theirs.AMQPChannelError as exc:
+                if isinstance(exc, theirs.ChannelAccessRefused):
+                    await self._check_by_consuming()
                 argument, value = wire.different(str(exc))
                 if wire.is_streams(argument, value):
                     raise texts.is_stream(self.name) from exc
@@ -195,6 +197,22 @@ class AsyncRabbitSource:
             else:
                 await asking.close()
                 self._is_checked = True
+
+    async def _check_by_consuming(self) -> None:
+        """The same for a user who may not declare it: a stream and others refuse to be consumed from like this for other reasons."""
+        asking = await self._connection.channel()
+        queue = await asking.get_queue(self.name, ensure=False)
+
+        async def ignore(_: Any) -> None:
+            """Nothing comes by a consumer that is refused."""
+
+        try:
+            await queue.consume(ignore, arguments=wire.OF_STREAMS)
+        except theirs.AMQPChannelError as exc:
+            if wire.wants_prefetch(str(exc)):
+                raise texts.is_stream(self.name) from exc
+        else:
+            await asking.close()
 
     async def _ack_copied(self, seconds: float) -> None:
         """Acknowledge the originals of what the broker has in another queue; never before.

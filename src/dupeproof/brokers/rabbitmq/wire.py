@@ -119,6 +119,15 @@ def is_streams(argument: str, value: str) -> bool:
     return (argument, value) == ("x-queue-type", "stream") or argument.startswith(("x-max-age", "x-stream-"))
 
 
+OF_STREAMS = {"x-stream-offset": "next"}
+"""Arguments for consuming that only a stream takes. It refuses them too, for want of a prefetch count."""
+
+
+def wants_prefetch(text: str) -> bool:
+    """Whether it is a stream that refused to be consumed from."""
+    return "prefetch count is not set" in text
+
+
 def again(each: Delivery, attempt: int) -> Sent:
     """To come again, as that attempt."""
     return _copy(each, {ATTEMPT: attempt, TOPIC: each.message.topic})

@@ -56,7 +56,7 @@ def plan(
 
 def _store(url: str) -> str:
     scheme = parse_url(url).scheme.partition("+")[0]
-    return {"rediss": "redis", "postgres": "postgresql"}.get(scheme, scheme)
+    return {"rediss": "redis", "unix": "redis", "postgres": "postgresql"}.get(scheme, scheme)
 
 
 def _measured(url: str, ids: int, result_size: int) -> Measured:

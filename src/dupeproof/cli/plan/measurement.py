@@ -31,7 +31,7 @@ def measure(url: str, ids: int, result_size: int, step: Step = lambda _: None) -
     """On a server of the user's: in a schema of its own on PostgreSQL, under keys of its own on Redis."""
     open_store(url).close()  # raises for a wrong URL or a missing driver before anything is shown
     scheme = parse_url(url).scheme.partition("+")[0]
-    if scheme in ("redis", "rediss"):
+    if scheme in ("redis", "rediss", "unix"):
         return _measured(url, ids, result_size, _redis_bytes, step)
     if scheme in ("postgresql", "postgres"):
         with _own_schema(url) as own:

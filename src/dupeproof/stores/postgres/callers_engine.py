@@ -31,7 +31,7 @@ from dupeproof.stores.postgres.protocols import Rows
 from dupeproof.stores.postgres.queries import PreparedQuery
 from dupeproof.stores.postgres.rows import Answer, bigint, integer
 from dupeproof.stores.postgres.target import Limits
-from dupeproof.stores.runtime import within
+from dupeproof.stores.runtime import to_the_end, within
 
 T = TypeVar("T")
 _CHECKED_EVERY = 15.0
@@ -156,7 +156,7 @@ class EngineConnection:
 
     def said(self, work: Callable[[], T]) -> T:
         try:
-            return within(self.deadline - time.monotonic(), work)
+            return to_the_end(self.deadline - time.monotonic(), work)
         except TimeoutError as exc:
             self.is_broken = True
             raise Timeout("no answer in time") from exc

@@ -5,7 +5,7 @@ of lists, bytes or ids. Each statement commits by itself.
 """
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from dupeproof.stores.postgres.protocols_async import Rows
 from dupeproof.stores.postgres.queries import PreparedQuery
 from dupeproof.stores.postgres.rows import Answer, bigint, integer
 from dupeproof.stores.postgres.target import Limits
-from dupeproof.stores.runtime_async import within
+from dupeproof.stores.runtime_async import to_the_end, within
 
 T = TypeVar("T")
 _CHECKED_EVERY = 15.0
@@ -153,9 +153,9 @@ class AsyncEngineConnection:
                 "SELECT dupeproof_in_time_v1(CAST(CAST(:until AS text) AS timestamptz))", {"until": limit}
             )
 
-    async def said(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def said(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         try:
-            return await within(self.deadline - time.monotonic(), work)
+            return await to_the_end(self.deadline - time.monotonic(), work)
         except TimeoutError as exc:
             self.is_broken = True
             raise Timeout("no answer in time") from exc

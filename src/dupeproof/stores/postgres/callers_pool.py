@@ -34,6 +34,8 @@ from dupeproof.stores.postgres.target import Limits
 _CHECKED_EVERY = 15.0
 """Seconds after which the server's clock is read again."""
 _FOR_A_ROLLBACK = 0.5
+_LAST_WORDS = 10
+"""How often what has come in on an idle connection is read, to see whether that was the end of it."""
 _BINARY = 1
 _PORTABLE = ("asyncpg", "psycopg2")
 
@@ -92,12 +94,14 @@ class CallersConnection(Conversation):
         return 0  # its settings are the caller's
 
     def is_alive(self) -> bool:
-        """An idle connection has nothing to say, unless it listens for notifications."""
-        if self._socket_watch.readable():
-            try:
+        """An idle connection has nothing to say, unless it listens for notifications. One that ends may say why first."""
+        try:
+            for _ in range(_LAST_WORDS):
+                if not self._socket_watch.readable():
+                    return self.at_rest
                 self.pgconn.consume_input()
-            except psycopg.OperationalError:
-                return False
+        except psycopg.OperationalError:
+            return False
         return bool(self.pgconn.status == ConnStatus.OK) and self.at_rest
 
     def execute_all(self, statement: str, parameters: Sequence[Any] = ()) -> Rows:
@@ -255,12 +259,15 @@ class CallersPool:
 
     def give(self, connection: CallersConnection) -> None:
         lent, connection.lent = connection.lent, None
-        fine = connection.tidy()
-        if fine:
-            connection.heard = time.monotonic()
-        else:
-            connection.drop()
-        self._source.give_back(lent, broken=not fine)
+        fine = False
+        try:
+            fine = connection.drained() or connection.tidy()
+        finally:
+            if fine:
+                connection.heard = time.monotonic()
+            else:
+                connection.drop()
+            self._source.give_back(lent, broken=not fine)
 
     def close(self) -> None:
         """The pool is closed by whoever opened it."""

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
+import psycopg
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
@@ -19,6 +20,7 @@ from dupeproof.stores.postgres.rows import integer
 
 _BINARY = 1
 _IDLE = TransactionStatus.IDLE
+_ACTIVE = TransactionStatus.ACTIVE
 _MICROSECONDS = 1_000_000
 _FINE = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
@@ -42,6 +44,7 @@ class AsyncConversation:
     def _begin_conversation(self, pgconn: PGconn) -> None:
         self._socket_watch = Watch(pgconn.socket)
         self._learned: set[bytes] = set()
+        self._learning = b""
         self._ahead = 0
         """Microseconds of the server's clock before ours."""
 
@@ -95,13 +98,38 @@ class AsyncConversation:
             parameters = [*parameters, limit.to_bytes(8, "big", signed=True)]
         if name and self.prepares:
             if name not in self._learned:
-                self.pgconn.send_prepare(name, text, types)
-                await self._answer()
-                self._learned.add(name)
+                await self._learn(name, text, types)
             self.pgconn.send_query_prepared(name, parameters, formats, _BINARY)
         else:
             self.pgconn.send_query_params(text, parameters, types, formats, _BINARY)
         return await self._answer()
+
+    async def _learn(self, name: bytes, text: bytes, types: Sequence[int]) -> None:
+        self._learning = name
+        self.pgconn.send_prepare(name, text, types)
+        try:
+            await self._answer()
+        except psycopg.Error:
+            self._learning = b""
+            raise
+        self._learned.add(name)
+        self._learning = b""
+
+    async def drained(self) -> bool:
+        """Whether it is at rest. A caller who was cancelled has left an answer behind: it is waited for, until the deadline.
+
+        What he says next, on another connection, must not overtake it: a claim handed back before it was granted would
+        be nobody's.
+        """
+        if self.pgconn.transaction_status == _ACTIVE and time.monotonic() < self.deadline:
+            try:
+                await self._answer()
+            except psycopg.Error:
+                self._learning = b""
+            if self._learning:
+                self._learned.add(self._learning)
+                self._learning = b""
+        return self.at_rest
 
     async def _answer(self) -> PGresult:
         pgconn, watch = self.pgconn, self._socket_watch

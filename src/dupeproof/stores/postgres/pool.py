@@ -64,7 +64,8 @@ class Pool:
 
     def give(self, connection: DeadlineConnection) -> None:
         """Back, to be used again unless something was left half said on it."""
-        if self._closed or connection.pgconn.transaction_status != _IDLE:
+        idle = connection.pgconn.transaction_status == _IDLE
+        if not (idle or self._is_drained(connection)) or self._closed:
             if connection.is_silent:
                 self._distrust(connection, connection.latest + self._margin - self._target.timeout)
             connection.abandon()
@@ -72,6 +73,14 @@ class Pool:
             connection.heard = time.monotonic()
             self._idle.append(connection)
         self._turnstile.leave()
+
+    def _is_drained(self, connection: DeadlineConnection) -> bool:
+        try:
+            return connection.drained()
+        except BaseException:
+            connection.abandon()
+            self._turnstile.leave()
+            raise
 
     def close(self) -> None:
         """Give up idle connections; those in use are given up by their users, who find the pool closed."""

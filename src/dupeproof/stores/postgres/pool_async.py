@@ -63,7 +63,8 @@ class AsyncPool:
 
     async def give(self, connection: AsyncDeadlineConnection) -> None:
         """Back, to be used again unless something was left half said on it."""
-        if self._closed or connection.pgconn.transaction_status != _IDLE:
+        idle = connection.pgconn.transaction_status == _IDLE
+        if not (idle or await self._is_drained(connection)) or self._closed:
             if connection.is_silent:
                 self._distrust(connection, connection.latest + self._margin - self._target.timeout)
             connection.abandon()
@@ -71,6 +72,14 @@ class AsyncPool:
             connection.heard = time.monotonic()
             self._idle.append(connection)
         self._turnstile.leave()
+
+    async def _is_drained(self, connection: AsyncDeadlineConnection) -> bool:
+        try:
+            return await connection.drained()
+        except BaseException:
+            connection.abandon()
+            self._turnstile.leave()
+            raise
 
     def close(self) -> None:
         """Give up idle connections; those in use are given up by their users, who find the pool closed."""

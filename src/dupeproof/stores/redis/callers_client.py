@@ -7,9 +7,8 @@ Nothing is closed here but a connection on which an answer is missing, which the
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from inspect import Parameter, signature
 from typing import Any
 
 from redis import exceptions as theirs
@@ -18,7 +17,7 @@ from dupeproof import defaults
 from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError
 from dupeproof.stores.clients import kind_of
-from dupeproof.stores.redis.callers_replies import connections_of, converse
+from dupeproof.stores.redis.callers_replies import connections_of, converse, getter, look_again
 from dupeproof.stores.redis.faults import NotSent
 from dupeproof.stores.redis.layout import TAGS
 from dupeproof.stores.redis.links import TIME, LinkOptions, ServerClock
@@ -65,7 +64,7 @@ class CallersNode:
 
     def __init__(self, pool: Any, timeout: float) -> None:
         self._pool = pool
-        self._get = _getter(pool)
+        self._get = getter(pool)
         self._timeout = timeout
         self._where: tuple[Any, Any] | None = None
         self.clock = ServerClock()
@@ -119,15 +118,6 @@ class CallersNode:
             self._where = where
             self.clock.doubt()
         return connection
-
-
-def _getter(pool: Any) -> Callable[[], Any]:
-    """Before redis-py 5.3 it wanted the name of a command, and since then warns of it."""
-    named = signature(pool.get_connection).parameters.get("command_name")
-    if named is not None and named.default is Parameter.empty:
-        return partial(pool.get_connection, "EVALSHA")
-    get: Callable[[], Any] = pool.get_connection
-    return get
 
 
 class CallersServer:
@@ -190,7 +180,7 @@ class CallersCluster:
             if self._dispelled == doubts:
                 return
             try:
-                within(self._timeout, self._client.nodes_manager.initialize)
+                within(self._timeout, partial(look_again, self._client, first=not self._routes))
             except (
                 theirs.ConnectionError,
                 theirs.TimeoutError,

@@ -2,6 +2,9 @@
 """What is said on a connection of redis-py, for threads: packed commands there, plain replies back."""
 
 import time
+from collections.abc import Callable
+from functools import partial
+from inspect import Parameter, signature
 from typing import Any
 
 from redis import exceptions as theirs
@@ -37,6 +40,21 @@ def _is_readable(connection: Any, seconds: float) -> bool:
     except BaseException:
         connection.disconnect()
         raise
+
+
+def getter(pool: Any) -> Callable[[], Any]:
+    """What takes a connection from the pool. Before redis-py 5.3 it wanted the name of a command, and now warns of it."""
+    named = signature(pool.get_connection).parameters.get("command_name")
+    if named is not None and named.default is Parameter.empty:
+        return partial(pool.get_connection, "EVALSHA")
+    get: Callable[[], Any] = pool.get_connection
+    return get
+
+
+def look_again(client: Any, *, first: bool) -> None:
+    """Let a cluster's client read which node serves what. When it is made, it has done so."""
+    if not first:
+        client.nodes_manager.initialize()
 
 
 def connections_of(client: Any, node: Any) -> Any:

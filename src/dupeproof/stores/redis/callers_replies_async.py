@@ -1,21 +1,26 @@
 # No twin: a task's wait can be cut short from outside here, a thread's only by the socket in the sync counterpart.
 """What is said on a connection of redis-py, for tasks: packed commands there, plain replies back, in time."""
 
-import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from redis import exceptions as theirs
 
+from dupeproof.stores.redis.callers_replies import getter as taker
 from dupeproof.stores.redis.resp import error_of
+from dupeproof.stores.runtime_async import to_the_end
 
 
 async def converse(connection: Any, payload: bytes, count: int, until: float) -> list[Any]:
     """The replies; errors among them as values. After any other error the connection is closed."""
+
+    async def said() -> list[Any]:
+        await connection.send_packed_command([payload])
+        return [await _reply(connection) for _ in range(count)]
+
     try:
-        async with asyncio.timeout(max(0.0, until - time.monotonic())):
-            await connection.send_packed_command([payload])
-            return [await _reply(connection) for _ in range(count)]
+        return await to_the_end(until - time.monotonic(), said)
     except TimeoutError:
         raise theirs.TimeoutError("no answer in time") from None
 
@@ -25,6 +30,32 @@ async def _reply(connection: Any) -> Any:
         return await connection.read_response(disable_decoding=True, disconnect_on_error=True)
     except theirs.ResponseError as exc:
         return error_of(str(exc)) if type(exc) is theirs.ResponseError else exc
+
+
+def getter(pool: Any) -> Callable[[], Awaitable[Any]]:
+    """What takes a connection from the pool; not one the server has closed.
+
+    redis-py looks for that too, but since version 8 takes the end of a connection for a notification.
+    """
+    get = taker(pool)
+
+    async def taken() -> Any:
+        connection = await get()
+        if hasattr(connection, "can_read"):
+            try:
+                await _renewed(connection)
+            except BaseException:
+                await pool.release(connection)
+                raise
+        return connection
+
+    return taken
+
+
+async def _renewed(connection: Any) -> None:
+    if await _is_stale(connection):
+        await connection.disconnect(nowait=True)
+        await connection.connect()
 
 
 class NodeConnections:
@@ -37,9 +68,7 @@ class NodeConnections:
         connection = self._node.acquire_connection()
         try:
             await connection.connect()
-            if await _is_stale(connection):
-                await connection.disconnect(nowait=True)
-                await connection.connect()
+            await _renewed(connection)
         except BaseException:
             self._node.release(connection)
             raise
@@ -56,6 +85,13 @@ async def _is_stale(connection: Any) -> bool:
         return bool(await look())
     except (theirs.ConnectionError, OSError):
         return True
+
+
+async def look_again(client: Any, *, first: bool) -> None:
+    """Let a cluster's client read which node serves what. Only one that was initialized is closed by its `aclose`."""
+    await client.initialize()
+    if not first:
+        await client.nodes_manager.initialize()
 
 
 def connections_of(client: Any, node: Any) -> Any:  # noqa: ARG001 - the sync client has to be asked

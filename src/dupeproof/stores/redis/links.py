@@ -17,6 +17,10 @@ _CLOCK_LASTS = 60.0
 """Seconds for which two clocks are taken to run alike."""
 
 
+AT_SOCKET = 0
+"""In place of a port, where the host is the path of a unix socket."""
+
+
 class LinkOptions(Struct, frozen=True):
     timeout: float
     username: str | None = None

@@ -8,6 +8,7 @@ from typing import Any
 from redis import exceptions as theirs
 
 from dupeproof.stores.redis.links import (
+    AT_SOCKET,
     ROLE,
     TIME,
     UNREACHABLE,
@@ -28,8 +29,7 @@ class Link:
     def __init__(self, address: Address, options: LinkOptions, patience: float | None) -> None:
         self._timeout = options.timeout
         try:
-            sock = socket.create_connection(address, timeout=patience or options.timeout)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock = _connected_socket(address, patience or options.timeout)
             self._socket = (
                 sock if options.tls is None else options.tls.wrap_socket(sock, server_hostname=address[0])
             )
@@ -95,6 +95,21 @@ class Link:
             if not data:
                 raise theirs.ConnectionError("the server closed the connection")
             reader.feed(data)
+
+
+def _connected_socket(address: Address, timeout: float) -> socket.socket:
+    if address[1] != AT_SOCKET:
+        sock = socket.create_connection(address, timeout=timeout)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(timeout)
+        sock.connect(address[0])
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 class Node:

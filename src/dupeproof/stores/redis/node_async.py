@@ -8,13 +8,14 @@ all the coalescing Redis needs. A task that is cancelled leaves its answer to be
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, cast
 
 from redis import exceptions as theirs
 
 from dupeproof.stores.redis.faults import NotSent
 from dupeproof.stores.redis.links import (
+    AT_SOCKET,
     ROLE,
     TIME,
     UNREACHABLE,
@@ -188,7 +189,12 @@ def _resolve(future: "asyncio.Future[Any]", reply: Any) -> None:
 async def _connected_socket(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.socket:
     """The first address of the host that takes the call."""
     failure: OSError = OSError("the host has no address")
-    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    found: Iterable[tuple[int, int, int, str, Any]]
+    if port == AT_SOCKET:
+        found = [(socket.AF_UNIX, socket.SOCK_STREAM, 0, "", host)]
+    else:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for family, kind, protocol, _, address in found:
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setblocking(False)

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from dupeproof.errors import ConfigError
-from dupeproof.stores.redis.links import LinkOptions, tls_of_redis
+from dupeproof.stores.redis.links import AT_SOCKET, LinkOptions, tls_of_redis
 from dupeproof.stores.tls import OPTIONS as TLS_OPTIONS
 from dupeproof.stores.urls import StoreURL
 
@@ -25,6 +25,10 @@ _OPTIONS = {
 }
 
 
+_OF_SOCKETS = {"timeout", "db", "username", "password"}
+_SOCKETS = ("unix", "redis+unix")
+
+
 class Target(Struct, frozen=True):
     kind: Kind
     hosts: list[Address]
@@ -41,6 +45,8 @@ class Target(Struct, frozen=True):
 
 
 def target(url: StoreURL) -> Target:
+    if url.scheme in _SOCKETS:
+        return _at_socket(url)
     kind = _kind(url.scheme)
     options = url.take(_OPTIONS)
     userinfo, _, hosts = url.parts.netloc.rpartition("@")
@@ -65,6 +71,26 @@ def target(url: StoreURL) -> Target:
         tls=tls,
     )
     return Target(kind, nodes, service, str(url), link, sentinel_link)
+
+
+def _at_socket(url: StoreURL) -> Target:
+    """`unix:///run/redis.sock?db=1`, with credentials before an @, or as options, as redis-py has it."""
+    options = url.take(_OF_SOCKETS)
+    userinfo, _, host = url.parts.netloc.rpartition("@")
+    path = unquote(url.parts.path)
+    if host or not path.strip("/"):
+        raise ConfigError(
+            f"{url.scheme}:// is followed by the path of a socket: {url.scheme}:///run/redis/redis.sock"
+        )
+    user, _, password = userinfo.partition(":")
+    database = options.get("db", "")
+    link = LinkOptions(
+        timeout=url.timeout,
+        username=unquote(user) or options.get("username"),
+        password=unquote(password) or options.get("password"),
+        database=_number(database, "database") if database else 0,
+    )
+    return Target("single", [(path, AT_SOCKET)], "", str(url), link, link)
 
 
 def _path(kind: Kind, path: str, option: str) -> tuple[str, str]:
