@@ -75,7 +75,7 @@ def test_a_lost_fail_is_repeated_and_counts_as_one_attempt(once, proxy, sign, wh
         once.run("key", lambda: 1 // 0)
     assert proxy.lost.is_set()
     entry = once.get("key")
-    assert (entry.state, entry.attempt, entry.error) == ("failed", 1, "ZeroDivisionError")
+    assert (entry.state, entry.attempts, entry.error) == ("failed", 1, "ZeroDivisionError")
     assert once.attempt("key", int).attempt == 2
 
 

@@ -164,7 +164,7 @@ def test_many_claims_are_kept_alive_at_once(durable_url):
         time.sleep(1.0)
         for claim in held:
             claim.finish(1)
-        assert {once.get(f"k-{n}").attempt for n in range(20)} == {1}
+        assert {once.get(f"k-{n}").attempts for n in range(20)} == {1}
 
 
 def test_a_claim_nobody_holds_any_more_is_not_kept_alive_by_the_heartbeat(durable_url):

@@ -86,7 +86,7 @@ def test_a_failed_call_counts_as_an_attempt():
     with pytest.raises(ZeroDivisionError):
         once.run("k", lambda: 1 / 0)
     entry = once.get("k")
-    assert (entry.state, entry.attempt, entry.error) == ("failed", 1, "ZeroDivisionError")
+    assert (entry.state, entry.attempts, entry.error) == ("failed", 1, "ZeroDivisionError")
     assert once.attempt("k", lambda: 7).attempt == 2
 
 

@@ -48,7 +48,7 @@ def test_the_key_of_a_call_can_be_had_and_used(once):
     key = charge.key_for("o-1", 500)
     assert key == "charge:o-1"
     entry = once.get(key)
-    assert (entry.state, entry.result, entry.attempt) == ("done", 500, 1)
+    assert (entry.state, entry.result, entry.attempts) == ("done", 500, 1)
     assert once.forget(key) is True
     assert charge("o-1", 900) == 900
 

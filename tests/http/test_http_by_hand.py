@@ -62,7 +62,7 @@ async def test_a_result_is_sent_as_json(held):
 
 async def test_without_a_result_it_is_done_and_there_is_nothing_to_send(held):
     url, client = held
-    assert command("resolve", url, WHOLE, "--namespace", "http").returncode == 0
+    assert command("resolve", url, WHOLE, "--namespace", "http", "--no-result").returncode == 0
     assert (await client.post("/", headers=KEY)).json()["code"] == "already-completed"
 
 
@@ -76,8 +76,8 @@ async def test_without_a_result_it_is_done_and_there_is_nothing_to_send(held):
         (["--status", "201", "--header", "A: b\nSet-Cookie: c"], "a colon"),
         (["--status", "201", "--header", "Content-Length: 7"], "set by the server"),
         (["--status", "201", "--body-file", "/not/there"], "cannot be read"),
-        (["--status", "201", "--result", "1"], "without --result"),
-        (["--status", "201", "--reopen"], "without --result"),
+        (["--status", "201", "--result", "1"], "exclude each other"),
+        (["--status", "201", "--reopen"], "exclude each other"),
     ],
 )
 async def test_what_is_no_response_changes_nothing(held, arguments, says):
