@@ -57,7 +57,9 @@ async def test_purgers_take_such_a_url(dupeproof, mariadb_url):
 
 
 @pytest.mark.parametrize(
-    "words", [["stats"], ["show", "k"], ["forget", "k"], ["resolve", "k", "--no-result"]], ids=lambda words: words[0]
+    "words",
+    [["stats"], ["show", "k"], ["forget", "k"], ["resolve", "k", "--no-result"]],
+    ids=lambda words: words[0],
 )
 def test_commands_about_records_say_that_there_are_none(dupeproof, words):
     ran = dupeproof(words[0], "mysql://app:secret@127.0.0.1:1/shop", *words[1:])

@@ -108,10 +108,6 @@ class Features(Struct, frozen=True, kw_only=True):
 
     delays: bool
     """It brings a message again after a delay, and others go on. Where not, the message stays with us and its worker queue waits."""
-    counts: bool
-    """It counts deliveries, also those that ended in a crash, so a message that kills its consumers is dead-lettered."""
-    survives: bool = True
-    """It keeps messages over a restart."""
     keep_alive: float | None = None
     """Seconds after which it wants a sign of life for each delivery; None where the connection is one."""
     position: bool = False

@@ -22,6 +22,7 @@ from dupeproof.errors import StoreUnavailable
 
 NO_PROMISE = float("inf")
 _IDLE_SECONDS = 10.0
+_LONGEST_START = 1.0
 MOST_AFTERWARDS = 1_000
 """Changes that are kept for a store that is away; of later ones the lease takes care."""
 
@@ -136,6 +137,7 @@ class Heartbeat:
         self._schedule.clear()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._resting = threading.Event()
         self._stopped = False
         self._rest = _IDLE_SECONDS
         """Seconds after which the thread looks again at the latest: no longer than a claim that woke it may wait. So it
@@ -160,15 +162,22 @@ class Heartbeat:
             self._changed.notify()
 
     def _wake(self, beat: float) -> None:
+        starts = False
         with self._changed:
             self._stopped = False
             self._rest = min(self._rest, beat)
             if self._thread is None:
+                starts = True
+                self._resting.clear()
                 thread = threading.Thread(target=self._beat, name="dupeproof-heartbeat", daemon=True)
                 thread.start()  # which fails where there are too many, and when the interpreter is ending
                 self._thread = thread
             else:
                 self._changed.notify()
+        if starts:
+            # A program that forks in C, as uWSGI does when it has loaded the application, must not do so while the new
+            # thread waits for the interpreter: in the child nobody would ever take it, and the child hangs.
+            self._resting.wait(_LONGEST_START)
 
     def _beat(self) -> None:
         idle_since = time.monotonic()
@@ -184,6 +193,7 @@ class Heartbeat:
                 else:
                     first = now + self._rest
                     self._schedule.promise_at(first)
+                self._resting.set()
                 self._changed.wait(max(0.0, first - now))
             self._renew()
 

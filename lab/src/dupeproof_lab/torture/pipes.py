@@ -125,7 +125,7 @@ class PipePublisher:
 class PipeSource:
     """The consumer's end."""
 
-    features = Features(delays=False, counts=False, survives=False)
+    features = Features(delays=False)
     name = "pipe"
 
     def __init__(self, link: Link) -> None:

@@ -26,7 +26,7 @@ class KafkaSource:
         config: Config,
         inbox: Inbox | None,
     ) -> None:
-        self.features = Features(delays=False, counts=False, position=inbox is not None)
+        self.features = Features(delays=False, position=inbox is not None)
         self.name = str(topics)
         self._positions = None if inbox is None else Positions(inbox)
         self._reader = Reader(servers, topics, group, create=create, config=config, positions=self._positions)

@@ -31,7 +31,7 @@ class AsyncKafkaSource:
         config: Config,
         inbox: AsyncInbox | None,
     ) -> None:
-        self.features = Features(delays=False, counts=False, position=inbox is not None)
+        self.features = Features(delays=False, position=inbox is not None)
         self.name = str(topics)
         self._positions = None if inbox is None else AsyncPositions(inbox)
         there = None if self._positions is None else _InLoop(self._positions, self._in_loop)

@@ -15,7 +15,7 @@ _LOOK_EVERY = 0.005
 
 class MemorySource:
     def __init__(self, broker: MemoryBroker, queue: str, *, create: bool, delays: bool) -> None:
-        self.features = Features(delays=delays, counts=True, survives=False)
+        self.features = Features(delays=delays)
         self.name = queue
         self._broker = broker
         self._create = create

@@ -38,7 +38,7 @@ class AsyncNatsSource:
     def __init__(
         self, url: str, subject: str, group: str, *, create: bool, ack_wait: float, dead: str | None
     ) -> None:
-        self.features = Features(delays=True, counts=True, keep_alive=ack_wait / 3)
+        self.features = Features(delays=True, keep_alive=ack_wait / 3)
         self.name = subject
         self._url = check_url(url)
         self._dead = wire.dead_subject(subject, dead)
@@ -64,7 +64,7 @@ class AsyncNatsSource:
                 known = await self._streams.add_consumer(stream, wanted)
             self._check(known.config)
             # Another consumer of the group may have made it with another time, and that is what counts.
-            self.features = Features(delays=True, counts=True, keep_alive=known.config.ack_wait / 3)
+            self.features = Features(delays=True, keep_alive=known.config.ack_wait / 3)
             self._allowances = Allowances(self._streams, self._durable)
             self._subscription = await self._streams.pull_subscribe_bind(self._durable, stream)
 

@@ -27,7 +27,7 @@ class AsyncRabbitSource:
     Publishes nothing by the connection it consumes from, so that the broker always reads what comes by it.
     """
 
-    features = Features(delays=True, counts=False)
+    features = Features(delays=True)
 
     def __init__(
         self, url: str, queue: str, *, topology: Topology, dead: str | None, prefetch: int | None

@@ -35,7 +35,7 @@ _START = b"0-0"
 
 class RedisStreamSource:
     def __init__(self, url: str, stream: str, group: str, *, create: bool, takeover: float) -> None:
-        self.features = Features(delays=True, counts=True, keep_alive=takeover / 3)
+        self.features = Features(delays=True, keep_alive=takeover / 3)
         self.name = stream
         self.trimmed = 0
         """Entries that were removed from the stream before they were done."""
