@@ -17,7 +17,7 @@ ORIGINAL = "dupeproof-id"
 """The id of a message. What NATS calls its id is another one, or it would take for a duplicate what is none."""
 _IDS = (ID.lower(), ORIGINAL)
 _CONTROL = "nats-"
-"""How headers begin that tell the server what to do, such as `Nats-Expected-Stream`, `Nats-Rollup` and `Nats-TTL`."""
+"""How headers begin that are commands to the server, such as `Nats-Expected-Stream`, `Nats-Rollup` and `Nats-TTL`."""
 _RENAMED = "dupeproof-"
 """What they begin with in a copy: there, the server would do it once more, or refuse the copy."""
 DROPPED = "dupeproof-dropped"
@@ -27,7 +27,7 @@ _FRAME = len(b"NATS/1.0\r\n\r\n")
 _FIELD = len(b": \r\n")
 _LONGEST_LIST = 1_000
 _SHORTEST_REASON = 20
-"""Bytes: less tells nobody anything."""
+"""Bytes: less is of no use to anybody."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -177,6 +177,6 @@ def _matches(pattern: str, subject: str) -> bool:
 
 
 def plain_name(text: str) -> str:
-    """As streams and durable consumers may be called; what had to be changed is told apart by a digest."""
+    """As streams and durable consumers may be called; what had to be changed is distinguished by a digest."""
     plain = _NOT_IN_NAMES.sub("_", text)
     return plain if plain == text else f"{plain}-{crc32(text.encode()):08x}"

@@ -144,7 +144,7 @@ class RabbitSource:
         self._there.add(queue)
 
     def _check(self) -> None:
-        """Refuse a stream. The broker tells of what kind a queue is only when it refuses another declaration of it.
+        """Refuse a stream. The broker says of what kind a queue is only when it refuses another declaration of it.
 
         Once is enough: each refusal is an error in the broker's log.
         """
