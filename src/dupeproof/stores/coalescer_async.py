@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from dupeproof.errors import StoreUnavailable
-from dupeproof.stores.batch import (
+from dupeproof.stores.coalescer_batch import (
     LARGEST_BATCH,
     LARGEST_CALL,
     MOST_WAITING,

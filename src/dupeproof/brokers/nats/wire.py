@@ -9,7 +9,7 @@ from dupeproof.brokers.base import REASON, UNUSABLE_ID, Delivery, dead_headers, 
 from dupeproof.brokers.errors import NotDeadLettered, NotPublished
 from dupeproof.brokers.ids import delivery
 from dupeproof.errors import ConfigError
-from dupeproof.keys.messages import from_headers, from_others
+from dupeproof.keys.message_ids import from_headers, from_others
 from dupeproof.outbox.messages import Message
 
 ID, KEY, TYPE = "Nats-Msg-Id", "dupeproof-key", "dupeproof-type"
@@ -61,7 +61,7 @@ def _size(headers: Mapping[str, str], payload: bytes) -> int:
     return _FRAME + fields + len(payload)
 
 
-def put_aside(each: Delivery, reason: str, subject: str, max_payload: int) -> dict[str, str]:
+def dead_letter(each: Delivery, reason: str, subject: str, max_payload: int) -> dict[str, str]:
     """The headers of a dead letter: the message's own, as far as there is room, and ours."""
     message, metadata = each.message, each.receipt[1].metadata
     ours = {

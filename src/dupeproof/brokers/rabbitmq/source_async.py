@@ -127,7 +127,7 @@ class AsyncRabbitSource:
                     self._copies.add(name, copy, each.receipt[1])
                 elif isinstance(verdict, Dead):
                     await self._ensure(self._dead)
-                    copy = wire.put_aside(each, verdict.reason, self.name)
+                    copy = wire.dead_letter(each, verdict.reason, self.name)
                     self._copies.add(self._dead, copy, each.receipt[1])
             await self._ack_copied(wire.PATIENCE if is_idle else 0.0)
 
