@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from dupeproof.console import key_pages, overview_pages
 from dupeproof.console.live_counts import ConsoleListener
-from dupeproof.console.request_limits import Desk
+from dupeproof.console.request_limits import Backend
 from dupeproof.console.shield import Shield
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.errors import DupeproofError
@@ -52,10 +52,12 @@ class ConsoleApp:
         show_results: bool = False,
         hosts: Collection[str] | None = None,
     ) -> None:
-        self._desk = Desk(store, database=database, listener=listener, token=token, show_results=show_results)
+        self._backend = Backend(
+            store, database=database, listener=listener, token=token, show_results=show_results
+        )
         refused = dict.fromkeys((DupeproofError, key_pages.SignInFirst), key_pages.refused)
         app = Starlette(routes=_ROUTES, exception_handlers=refused, lifespan=self._live)
-        app.state.desk = self._desk
+        app.state.backend = self._backend
         self._app = Shield(app, hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,7 +65,7 @@ class ConsoleApp:
 
     async def close(self) -> None:
         """Give up connections; a mounted app gets no event when its host ends. Closing twice is fine."""
-        await self._desk.close()
+        await self._backend.close()
 
     @asynccontextmanager
     async def _live(self, _app: Starlette) -> AsyncIterator[None]:
