@@ -14,7 +14,7 @@ PAUSE = 0.004
 LETTERS = "ab"
 
 WEIGHTS = {
-    "claim": 9, "finish": 3, "resolve": 2, "fail": 4, "release": 2, "renew": 2, "take": 3, "mark": 3, "unmark": 2,
+    "claim": 9, "finish": 3, "resolve": 2, "fail": 4, "release": 2, "reopen": 1, "renew": 3, "take": 3, "mark": 3, "unmark": 2,
     "get": 2, "marks": 1, "forget": 1,
 }  # fmt: skip
 BATCHED = ("claim", "finish", "mark")
@@ -45,10 +45,10 @@ def details(verb, lasting):
             return token, random.choice(LETTERS), lasting()
         case "fail":
             return token, lasting(), random.choice(["failed", "failed", "dead", "held"])
-        case "release":
+        case "release" | "reopen":
             return token, lasting()
         case "renew":
-            return token, lasting(), lasting()
+            return token, lasting(), lasting(), random.choice([b"", b"{}", b'{"charge":1}' * 9])
         case "take":
             return token, random.choice(LETTERS), lasting(), lasting()
         case "mark":
@@ -75,7 +75,9 @@ def apply(store, names, batch):
     """Carry out one batch of one verb on a store: its answers."""
     verb = batch[0][0]
     items = [build(names, *each) for each in batch]
-    answers = getattr(store, {"resolve": "finish", "take": "renew"}.get(verb, verb))(items)
+    answers = getattr(store, {"resolve": "finish", "take": "renew", "reopen": "release"}.get(verb, verb))(
+        items
+    )
     if any(SHORT in each for each in batch):
         time.sleep(PAUSE)
     return [comparable(answer) for answer in answers]
@@ -95,10 +97,10 @@ def build(names, verb, key, *rest):
             )
         case "fail", (token, window, fate):
             return Fail(key, names.token(token), window, "ValueError", fate == "dead", fate == "held")
-        case "release", (token, window):
-            return Release(key, names.token(token), window)
-        case "renew", (token, lease, window):
-            return Renew(key, names.token(token), lease, window)
+        case "release" | "reopen", (token, window):
+            return Release(key, names.token(token), window, verb == "reopen")
+        case "renew", (token, lease, window, journal):
+            return Renew(key, names.token(token), lease, window, b"", journal)
         case "take", (token, taker, lease, window):
             return Renew(key, names.token(token), lease, window, names.token(taker.upper()))
         case "mark", (window, token, meta):

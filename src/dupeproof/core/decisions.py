@@ -41,7 +41,7 @@ def claim(found: Record | None, request: ClaimRequest, now: int) -> tuple[Outcom
         )
         return Dead(found.attempt, newly=True), dead
     fingerprint = found.fingerprint or request.fingerprint
-    running = _running(request, now, found.attempt + 1, found.created_at, fingerprint)
+    running = _running(request, now, found.attempt + 1, found.created_at, fingerprint, found.result)
     return Won(running.attempt, took_over=situation is State.ABANDONED), running
 
 
@@ -121,17 +121,15 @@ def _hold(found: Record, change: Fail, now: int) -> Record | None:
 
 
 def release(found: Record | None, change: Release, now: int) -> Record | None:
-    """The record to store; one with attempt 0 means: remove it, the key is as if never claimed."""
+    """The record to store. One with attempt 0 and no journal means: remove it, the key is as if never claimed."""
     event = Event.REOPEN if change.reopen else Event.RELEASE
     if found is None or not _may(found, found.situation(now), change.token, event):
         return None
-    if change.reopen:
-        return replace(found, state=State.FAILED, attempt=0)
     expires_at = now + change.window
     return replace(
         found,
         state=State.FAILED,
-        attempt=found.attempt - 1,
+        attempt=0 if change.reopen else found.attempt - 1,
         finished_at=now,
         expires_at=expires_at,
         window=change.window,
@@ -149,8 +147,8 @@ def renew(found: Record | None, change: Renew, now: int) -> Record | None:
         allowed = again or _may(found, situation, change.token, Event.TAKE)
     if not allowed:
         return None
-    taken = replace(found, token=change.taker) if change.taker else found
-    return _leased(taken, now + change.lease, change.window)
+    changed = replace(found, token=change.taker or found.token, result=change.journal or found.result)
+    return _leased(changed, now + change.lease, change.window)
 
 
 def _leased(found: Record, lease_until: int, window: int) -> Record:
@@ -166,7 +164,9 @@ def _may(found: Record, situation: State, token: bytes, event: Event) -> bool:
     return found.token == token and allows(situation, event)
 
 
-def _running(request: ClaimRequest, now: int, attempt: int, created_at: int, fingerprint: bytes) -> Record:
+def _running(
+    request: ClaimRequest, now: int, attempt: int, created_at: int, fingerprint: bytes, journal: bytes = b""
+) -> Record:
     terms = request.terms
     lease_until = now + terms.lease
     return Record(
@@ -182,6 +182,7 @@ def _running(request: ClaimRequest, now: int, attempt: int, created_at: int, fin
         window=terms.window,
         name=terms.name,
         kept_key=request.kept_key,
+        result=journal,
     )
 
 

@@ -76,6 +76,9 @@ class Renew(Struct, frozen=True, gc=False):
     taker: bytes = b""
     """When set a held or abandoned key is taken: whoever shows the token it has gets a lease under this one, and asks
     whether the work has happened. If nobody comes back, it is as it was."""
+    journal: bytes = b""
+    """What is known of the steps of the work from now on; nothing for what was known before. It is kept as the result of a
+    record that is not done, through failures and new attempts, until the work is finished."""
 
 
 class Mark(Struct, frozen=True, gc=False):

@@ -232,7 +232,7 @@ class MemoryStore(forks.Locked):
                 answers.append(record is not None)
                 if record is None:
                     continue
-                if record.attempt == 0:
+                if record.attempt == 0 and not record.result:
                     del self._records[change.key]
                 else:
                     self._records[change.key] = record

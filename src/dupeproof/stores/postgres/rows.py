@@ -121,6 +121,7 @@ def renew_columns(changes: Sequence[Renew]) -> Values:
         _shared(bigint_array, [c.lease for c in changes]),
         _shared(bigint_array, [c.window for c in changes]),
         _shared(bytes_array, [c.taker for c in changes]),
+        _shared(bytes_array, [c.journal for c in changes]),
     ]
 
 

@@ -34,7 +34,7 @@ SELECT dupeproof_fail_v1($1, $2, $3, $4, $5)
 SELECT dupeproof_release_v1($1, $2, $3, $4)
 
 -- name: renew
-SELECT dupeproof_renew_v1($1, $2, $3, $4, $5)
+SELECT dupeproof_renew_v1($1, $2, $3, $4, $5, $6)
 
 -- name: mark
 SELECT CASE WHEN dupeproof_mark_v1($1, $2, $3, $4) THEN clock_timestamp() <= $5 OR dupeproof_in_time_v1($5) ELSE false END

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from msgspec.structs import replace
+
 from dupeproof.core import outcomes
 from dupeproof.core.outcomes import Outcome
 from dupeproof.core.records import (
@@ -162,7 +164,7 @@ def release_args(change: Release) -> list[bytes]:
 
 
 def renew_args(change: Renew) -> list[bytes]:
-    return [_RENEW.pack(change.token, change.lease, change.window, change.taker)]
+    return [_RENEW.pack(change.token, change.lease, change.window, change.taker), change.journal]
 
 
 def number_args(number: Number) -> list[bytes]:
@@ -244,7 +246,9 @@ def listed(answer: Sequence[Any]) -> list[tuple[bytes, Found]]:
     """What a page of the index has, without what is void."""
     now, _, rows = answer
     pairs = ((digest, unpack(raw, max(NEVER, expires_at), now)) for digest, raw, expires_at in rows)
-    return [(digest, Found(record, now)) for digest, record in pairs if record is not None]
+    return [
+        (digest, Found(replace(record, result=b""), now)) for digest, record in pairs if record is not None
+    ]
 
 
 def found_mark(answer: Sequence[Any] | None) -> FoundMark | None:

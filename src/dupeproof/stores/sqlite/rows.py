@@ -74,7 +74,7 @@ def _record(
 
 
 def write(connection: sqlite3.Connection, key: bytes, record: Record) -> None:
-    if record.attempt == 0:
+    if record.attempt == 0 and not record.result:
         remove(connection, key)
         return
     connection.execute(

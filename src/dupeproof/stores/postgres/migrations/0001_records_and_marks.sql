@@ -162,7 +162,7 @@ BEGIN
             SET state = 'running', hold = held, attempt = d.attempt + 1, lease_until = until, finished_at = NULL,
                 expires_at = gone, purge_from = soonest, token = owner, namespace = space,
                 fingerprint = CASE WHEN its_fingerprint = '' THEN content ELSE its_fingerprint END,
-                codec = '', error = '', result = '', window_ms = span, name = called, kept_key = kept
+                codec = '', error = '', window_ms = span, name = called, kept_key = kept
             WHERE d.key = wanted AND d.token = its_token AND d.state = its_state AND d.lease_until = its_lease_until;
         END IF;
         EXIT WHEN FOUND;
@@ -348,23 +348,25 @@ BEGIN
         gone := moment + dupeproof_ms_v1(coalesce(windows[place], windows[1]));
         anew := coalesce(reopen[place], reopen[1]);
         DELETE FROM dupeproof_records AS d
-        WHERE d.key = keys[place] AND d.token = tokens[place] AND d.expires_at > moment
+        WHERE d.key = keys[place] AND d.token = tokens[place] AND d.expires_at > moment AND d.result = ''
           AND CASE WHEN anew THEN d.state IN ('failed', 'dead') OR (d.state = 'running' AND d.lease_until <= moment)
                    ELSE d.state = 'running' AND d.attempt = 1 END;
         CONTINUE WHEN FOUND;
-        IF NOT anew THEN
-            UPDATE dupeproof_records AS d
-            SET state = 'failed', attempt = d.attempt - 1, finished_at = moment,
-                expires_at = gone, purge_from = least(d.purge_from, gone), window_ms = coalesce(windows[place], windows[1])
-            WHERE d.key = keys[place] AND d.token = tokens[place] AND d.state = 'running' AND d.expires_at > moment;
-            CONTINUE WHEN FOUND;
-        END IF;
+        -- What has a journal of its steps keeps it.
+        UPDATE dupeproof_records AS d
+        SET state = 'failed', attempt = CASE WHEN anew THEN 0 ELSE d.attempt - 1 END, finished_at = moment,
+            expires_at = gone, purge_from = least(d.purge_from, gone), window_ms = coalesce(windows[place], windows[1])
+        WHERE d.key = keys[place] AND d.token = tokens[place] AND d.expires_at > moment
+          AND CASE WHEN anew THEN d.result <> ''
+                        AND (d.state IN ('failed', 'dead') OR (d.state = 'running' AND d.lease_until <= moment))
+                   ELSE d.state = 'running' END;
+        CONTINUE WHEN FOUND;
         RETURN NEXT place;
     END LOOP;
 END $$;
 
 -- A taker takes a held or abandoned key, from who has the token given.
-CREATE FUNCTION dupeproof_renew_v1(keys uuid[], tokens bytea[], leases bigint[], windows bigint[], takers bytea[])
+CREATE FUNCTION dupeproof_renew_v1(keys uuid[], tokens bytea[], leases bigint[], windows bigint[], takers bytea[], journals bytea[])
 RETURNS SETOF integer
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -372,10 +374,12 @@ DECLARE
     until timestamptz;
     gone timestamptz;
     taker bytea;
+    journal bytea;
 BEGIN
     FOR place IN 1 .. cardinality(keys) LOOP
         moment := clock_timestamp();
         taker := coalesce(takers[place], takers[1]);
+        journal := coalesce(journals[place], journals[1]);
         until := moment + dupeproof_ms_v1(coalesce(leases[place], leases[1]));
         gone := until + dupeproof_ms_v1(coalesce(windows[place], windows[1]));
         UPDATE dupeproof_records AS d
@@ -383,7 +387,8 @@ BEGIN
             expires_at = CASE WHEN d.hold THEN 'infinity' ELSE gone END,
             purge_from = CASE WHEN d.hold THEN d.purge_from ELSE least(d.purge_from, gone) END,
             window_ms = coalesce(windows[place], windows[1]),
-            token = CASE WHEN taker = '' THEN d.token ELSE taker END
+            token = CASE WHEN taker = '' THEN d.token ELSE taker END,
+            result = CASE WHEN journal = '' THEN d.result ELSE journal END
         WHERE d.key = keys[place] AND d.state = 'running' AND d.expires_at > moment
           AND CASE WHEN taker = '' THEN d.token = tokens[place]
                    WHEN d.lease_until > moment THEN d.token = taker

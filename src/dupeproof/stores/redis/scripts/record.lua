@@ -2,7 +2,7 @@
 --   state 1, hold 1, token 8, attempt 4, fingerprint 16, created 8, length of the labels 2, labels
 --   (namespace, then where there are any, each after a zero byte: name of the function, key)
 -- then what the end of a claim replaces:
---   lease 8, window 8, length of the label 1, label (codec or error), result
+--   lease 8, window 8, length of the label 1, label (codec or error), result; until it is done, the journal of its steps
 -- layout.py reads and writes the same bytes. Under hold the lease is when it ends; otherwise the time to live tells: it is
 -- lease plus window. Then a lease that is not 0 is when the record expires at the latest, if it was made in time: one that
 -- expires later was made when its caller had given up, and is void.
@@ -15,7 +15,8 @@ local function parse(raw)
     local r = {raw = raw}
     local at
     r.state, r.hold, r.token, r.attempt, r.fingerprint, r.created, r.labels, at = struct.unpack(HEAD, raw)
-    r.lease, r.window, r.label = struct.unpack(TAIL, raw, at)
+    r.lease, r.window, r.label, at = struct.unpack(TAIL, raw, at)
+    r.result = string.sub(raw, at)
     return r
 end
 
@@ -46,7 +47,7 @@ end
 
 local function store(key, r, window, ttl)
     local raw = struct.pack(HEAD, r.state, r.hold, r.token, r.attempt, r.fingerprint, r.created, #r.labels, r.labels)
-        .. struct.pack(TAIL, r.lease, window, #r.label, r.label)
+        .. struct.pack(TAIL, r.lease, window, #r.label, r.label) .. r.result
     if ttl then
         redis.call('SET', key, raw, 'PX', ttl)
     else

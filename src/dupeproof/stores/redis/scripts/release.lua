@@ -11,10 +11,11 @@ local function decide(key, packed)
         return 0
     end
     leave_index(key)
-    if reopens or r.attempt == 1 then
+    r.attempt = reopens and 0 or r.attempt - 1
+    if r.attempt == 0 and r.result == '' then
         redis.call('DEL', key)
     else
-        r.state, r.attempt = 'f', r.attempt - 1
+        r.state = 'f'
         store(key, r, window, window)
     end
     return 1
