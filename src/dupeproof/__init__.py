@@ -28,7 +28,18 @@ from dupeproof.errors import (
 from dupeproof.lazy import lazily
 
 if TYPE_CHECKING:
-    from dupeproof.guards import AsyncCooldown, AsyncOnce, Cooldown, Done, Entry, NotDone, Once, Unknown
+    from dupeproof.guards import (
+        AsyncCooldown,
+        AsyncOnce,
+        Cooldown,
+        Done,
+        Entry,
+        NotDone,
+        Once,
+        Unknown,
+        child_key,
+        step,
+    )
     from dupeproof.inbox import AsyncInbox, Inbox
     from dupeproof.outbox import AsyncOutbox, AsyncRelay, Outbox, Relay
     from dupeproof.tokens import AsyncOneTimeTokens, OneTimeTokens
@@ -71,6 +82,8 @@ __all__ = [
     "TokenUsed",
     "Unknown",
     "__version__",
+    "child_key",
+    "step",
 ]
 
 __getattr__ = lazily(
@@ -92,6 +105,8 @@ __getattr__ = lazily(
         "Outbox": "outbox",
         "Relay": "outbox",
         "Unknown": "guards",
+        "child_key": "guards",
+        "step": "guards",
     },
 )
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import sqlite3
 
 import pytest
 from brokers_ledgers import PostgresLedger, SqliteLedger
@@ -20,7 +21,7 @@ from psycopg_pool import ConnectionPool
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import sessionmaker
 
-from dupeproof import AsyncOnce, ConfigError, Inbox, Once
+from dupeproof import AsyncOnce, ConfigError, Inbox, Once, child_key, step
 from dupeproof.brokers.base import Reject
 from dupeproof.brokers.memory import broker
 
@@ -362,3 +363,39 @@ def test_messages_with_one_id_are_told_apart(request, name):
     for is_async in (False, True):
         results = place.publish(message(f"{queue}-missing", "A"), message(queue, "A"), is_async=is_async)
         assert [result is None for result in results] == [False, True]
+
+
+def test_steps_of_a_handler_run_once_over_its_deliveries(memory, run, until):
+    place, queue = memory
+    place.publish(message(queue, "m-1"))
+    charged, keys = [], []
+
+    def handle(each):
+        keys.append(child_key("charge"))
+        step("charge", charged.append, each.id)
+        if len(keys) == 1:
+            raise ValueError
+
+    running = run(place.consumer(queue, handle, once=Once("memory://"), backoff="10ms"))
+    until(lambda: running.tally.done == 1, lambda: running.tally)
+    running.stop()
+    assert (charged, len(keys), len({*keys})) == (["m-1"], 2, 1)
+
+
+def test_a_handler_with_an_inbox_has_child_keys_and_no_steps(memory, run, until, tmp_path):
+    place, queue = memory
+    place.publish(message(queue, "m-1"))
+    keys = []
+
+    def handle(each, connection):
+        keys.append(child_key("charge"))
+        with pytest.raises(ConfigError, match="once="):
+            step("charge", int)
+
+    inbox = Inbox(queue, database=f"sqlite:///{tmp_path / 'inbox.db'}")
+    with sqlite3.connect(tmp_path / "inbox.db") as connection:
+        inbox.create_schema(connection)
+    running = run(place.consumer(queue, handle, inbox=inbox))
+    until(lambda: running.tally.done == 1, lambda: running.tally)
+    running.stop()
+    assert len(keys) == 1

@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from dupeproof import AsyncOnce, Once
+from dupeproof import AsyncOnce, Once, child_key, step
 from dupeproof.errors import ConfigError
 from dupeproof.http import SHARED, IdempotencyMiddleware, idempotency, key_for
 from dupeproof.http.flask import Idempotent as FlaskIdempotent
@@ -635,3 +635,23 @@ async def test_numbers_that_differ_beyond_what_a_float_holds_are_different_json(
         again = await client.post("/", headers=headers, content=f'{{"amount": {other}}}')
     assert code_of(again) == (422, "key-reused")
     assert handler.runs == 1
+
+
+async def test_steps_of_a_handler_run_once_over_its_attempts():
+    charged, keys = [], []
+
+    async def charge(amount: int) -> int:
+        charged.append(amount)
+        return amount
+
+    async def handle(request):
+        keys.append(child_key("charge"))
+        paid = await step("charge", charge, 5)
+        if len(keys) == 1:
+            raise RuntimeError
+        return Response(content=str(paid))
+
+    async with asking(Counter(handle)) as client:
+        assert (await client.post("/", headers=KEY)).status_code == 500
+        assert (await client.post("/", headers=KEY)).text == "5"
+    assert (charged, len({*keys})) == ([5], 1)

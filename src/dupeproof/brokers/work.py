@@ -19,6 +19,7 @@ from dupeproof.brokers.runtime import is_ending
 from dupeproof.core.events import logger
 from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.guards import Once
+from dupeproof.guards.steps import Keys, current
 from dupeproof.inbox import Arrival, Inbox
 from dupeproof.sql import Translated, adapt
 from dupeproof.sql.database_option import NOT_YOURS
@@ -235,7 +236,12 @@ class InTransaction:
     def _one(self, connection: Any, each: Delivery, arrival: Arrival) -> Verdict:
         if arrival is Arrival.AGAIN:
             return Ack(duplicate=True)
-        self._handler(each.message, connection)
+        known = each.message.id
+        outer = current.set(None if known is None else Keys("message", self._inbox.group, known))
+        try:
+            self._handler(each.message, connection)
+        finally:
+            current.reset(outer)
         return Ack(late=arrival is Arrival.LATE)
 
 

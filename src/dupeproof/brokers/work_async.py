@@ -18,6 +18,7 @@ from dupeproof.brokers.runtime_async import is_ending
 from dupeproof.core.events import logger
 from dupeproof.errors import ConfigError, StoreUnavailable
 from dupeproof.guards import AsyncOnce
+from dupeproof.guards.steps import Keys, current
 from dupeproof.inbox import Arrival, AsyncInbox
 from dupeproof.sql import Translated, adapt_async
 from dupeproof.sql.database_option import NOT_YOURS
@@ -236,7 +237,12 @@ class AsyncInTransaction:
     async def _one(self, connection: Any, each: Delivery, arrival: Arrival) -> Verdict:
         if arrival is Arrival.AGAIN:
             return Ack(duplicate=True)
-        await self._handler(each.message, connection)
+        known = each.message.id
+        outer = current.set(None if known is None else Keys("message", self._inbox.group, known))
+        try:
+            await self._handler(each.message, connection)
+        finally:
+            current.reset(outer)
         return Ack(late=arrival is Arrival.LATE)
 
 

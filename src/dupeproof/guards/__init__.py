@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dupeproof.guards.once import Once
     from dupeproof.guards.once_async import AsyncOnce
     from dupeproof.guards.results import Entry, Result
+    from dupeproof.guards.steps import child_key, step
 
 __all__ = [
     "AsyncCooldown",
@@ -23,6 +24,8 @@ __all__ = [
     "Result",
     "Settled",
     "Unknown",
+    "child_key",
+    "step",
 ]
 
 __getattr__ = lazily(
@@ -38,5 +41,7 @@ __getattr__ = lazily(
         "Result": "results",
         "Settled": "lookups",
         "Unknown": "lookups",
+        "child_key": "steps",
+        "step": "steps",
     },
 )

@@ -23,13 +23,27 @@ from dupeproof.core.states import State
 from dupeproof.core.tokens import new_token
 from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused, StoreUnavailable
 from dupeproof.guards.engine_async import AsyncEngine, handing_back
+from dupeproof.guards.functions import KnownReturns
 from dupeproof.guards.heartbeat import RenewalSchedule
 from dupeproof.guards.lookups import Done, Unknown, check_settlement
 from dupeproof.guards.results import DeadCall, Entry, make_entry, replay
-from dupeproof.guards.runtime_async import UNANSWERED, awaited, shielded
+from dupeproof.guards.runtime_async import IS_ASYNC, UNANSWERED, Lock, awaited, insisting, shielded, sleep
+from dupeproof.guards.steps import (
+    Inner,
+    Journal,
+    Scope,
+    Step,
+    check_name,
+    current,
+    read_journal,
+    same_name,
+    write_journal,
+)
+from dupeproof.keys.ids import content_id
 
 R = TypeVar("R")
 _LONGEST_REASON = 200
+_PAUSE = 0.25
 
 
 def error_name(error: BaseException) -> str:
@@ -57,6 +71,8 @@ class AsyncClaim:
     _since = (0.0, 0)
     call: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
     """The arguments of the guarded call, for a lookup."""
+    _journal: Journal | None = None
+    _outer: Scope | None = None
 
     def __init__(self, claims: "AsyncClaims", key: str, returns: Any, fingerprint: bytes) -> None:
         self._of = claims
@@ -117,11 +133,14 @@ class AsyncClaim:
 
     async def __aenter__(self) -> Self:
         await self.acquire()
+        self._outer = current.get()
+        current.set(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        current.set(self._outer)
         if self._open:
             await self.leave(exc)
 
@@ -133,14 +152,88 @@ class AsyncClaim:
         if not self.won:
             replayed: R = self.result
             return replayed
+        outer = current.set(self)
         try:
             value: R = await awaited(fn(*args, **kwargs))
         except BaseException as exc:
             if self._open:
                 await self.leave(exc)
             raise
+        finally:
+            current.reset(outer)
         await self.finish(value)
         return value
+
+    # Steps
+
+    async def step(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        is_path: bool = False,
+    ) -> Any:
+        """`dupeproof.step` inside this call."""
+        path = name if is_path else check_name(name)
+        if not self.guarded:
+            return await awaited(fn(*args, **kwargs))
+        self._check_open()
+        returns = self._of.returns(fn)
+        turn = self.__dict__.setdefault("_turn", Lock())  # one writes the journal at a time
+        async with turn:
+            if self._journal is None:
+                self._journal = await self._read_journal()
+                self._stepped: set[str] = set()
+            journal = self._journal
+            if path in self._stepped:
+                raise same_name(path)
+            self._stepped.add(path)
+            known = journal.get(path)
+            if known is not None and known.done:
+                return replay(known.result, known.codec, self._of.step_codec, returns)
+            journal[path] = Step()
+            await self._write_journal(0.0)
+        outer = current.set(Inner(self, path))
+        try:
+            value = await awaited(fn(*args, **kwargs))
+        finally:
+            current.reset(outer)
+        async with turn:
+            journal[path] = Step(True, *self._encoded(value, returns, self._of.step_codec))
+            await self._write_journal(self._of.policy.terms.lease / 1_000)
+        return value
+
+    def child_key(self, name: str, *, is_path: bool = False) -> str:
+        """`dupeproof.child_key` inside this call."""
+        return content_id(name if is_path else check_name(name), context=self.digest.hex())
+
+    async def _read_journal(self) -> Journal:
+        """A key that was reopened begins with its first attempt again, and may have a journal all the same."""
+        [found] = await self._of.engine.store.get([self._request.key])
+        return read_journal(None if found is None else found.record)
+
+    async def _write_journal(self, patience: float) -> None:
+        """What has happened is worth repeating for as long as a lease. Else the lease runs out, as if this process had died."""
+        terms, give_up = self._request.terms, time.monotonic() + patience
+        change = Renew(
+            self._request.key, self.token, terms.lease, terms.window, journal=write_journal(self._journal)
+        )
+        while True:
+            try:
+                [ours] = await insisting(self._of.engine.store.renew, [change])
+            except StoreUnavailable:
+                if time.monotonic() < give_up:
+                    await sleep(_PAUSE)
+                    continue
+                if patience:
+                    self.shut()
+                raise
+            break
+        if not ours:
+            self.lost = True
+            raise ClaimLost(f"{self._title()} was taken over, so this step must not go on")
 
     async def leave(self, exc: BaseException | None) -> None:
         """Finish, fail or abandon, by how the work ended."""
@@ -271,15 +364,21 @@ class AsyncClaim:
         request, codec, cache = self._request, self._of.codec, self._of.engine.cache
         if cache is not None:
             self._since = time.monotonic(), cache.drops
-        data, name = b"", NOT_REPLAYABLE
         try:
             data, name = codec.encode(value, self._returns), codec.name
+        except Exception:  # noqa: BLE001 - it is logged there
+            data, name = self._encoded(value, self._returns, codec)
+        return Finish(request.key, request.token, request.terms.window, data, name)
+
+    def _encoded(self, value: Any, returns: Any, codec: Codec) -> tuple[bytes, str]:
+        try:
+            return codec.encode(value, returns), codec.name
         except Unstorable as exc:
             logger.warning("%s: done, but not replayable: %s", self._title(), exc)
         except Exception:
             # The effect has happened. Whatever the codec's trouble is, the key must not run again.
             logger.exception("%s: done, but not replayable: the codec failed", self._title())
-        return Finish(request.key, request.token, request.terms.window, data, name)
+        return b"", NOT_REPLAYABLE
 
     def not_recorded(self) -> bool:
         """The store did not answer, so the result may not be stored. Whether the policy calls that an error."""
@@ -550,6 +649,7 @@ class AsyncClaims:
         digest: Callable[[str], bytes],
         codec: Codec,
         name: str = "",
+        step_codec: Codec | None = None,
     ) -> None:
         self.engine = engine
         self.policy = policy
@@ -557,3 +657,5 @@ class AsyncClaims:
         self.emitters = Emitters(engine.listeners, policy.terms.namespace, name)
         self.won, self.finished = self.emitters[Kind.WON], self.emitters[Kind.FINISHED]
         self.digest = digest
+        self.step_codec = codec if step_codec is None else step_codec
+        self.returns = KnownReturns(self.step_codec, is_async=IS_ASYNC)

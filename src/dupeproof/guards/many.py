@@ -12,6 +12,7 @@ from dupeproof.errors import ClaimLost, StoreUnavailable
 from dupeproof.guards.claims import Claim, Claims
 from dupeproof.guards.results import Result
 from dupeproof.guards.runtime import awaited
+from dupeproof.guards.steps import current
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -130,7 +131,11 @@ class _AsyncBatch:
     def _run_one(self, place: int, fn: Callable[[T], R], item: T) -> None:
         claim = self._claims[place]
         try:
-            self._unrecorded[place] = awaited(fn(item))
+            outer = current.set(claim)
+            try:
+                self._unrecorded[place] = awaited(fn(item))
+            finally:
+                current.reset(outer)
         except BaseException as exc:
             if claim.is_open:
                 claim.leave(exc)

@@ -11,6 +11,7 @@ from dupeproof.errors import ClaimLost, StoreUnavailable
 from dupeproof.guards.claims_async import AsyncClaim, AsyncClaims
 from dupeproof.guards.results import Result
 from dupeproof.guards.runtime_async import awaited
+from dupeproof.guards.steps import current
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -131,7 +132,11 @@ class _AsyncBatch:
     async def _run_one(self, place: int, fn: Callable[[T], Awaitable[R]], item: T) -> None:
         claim = self._claims[place]
         try:
-            self._unrecorded[place] = await awaited(fn(item))
+            outer = current.set(claim)
+            try:
+                self._unrecorded[place] = await awaited(fn(item))
+            finally:
+                current.reset(outer)
         except BaseException as exc:
             if claim.is_open:
                 await claim.leave(exc)

@@ -284,7 +284,7 @@ class Once:
 
     def claims(self, *, name: str, codec: Codec) -> Claims:
         """For layers built on this guard: claims in its namespace, on its terms, with results in their own codec."""
-        return Claims(self._engine, self._policy, self._digest, codec, name)
+        return Claims(self._engine, self._policy, self._digest, codec, name, step_codec=self._codec)
 
     # Looking and mending
 

@@ -287,7 +287,7 @@ class AsyncOnce:
 
     def claims(self, *, name: str, codec: Codec) -> AsyncClaims:
         """For layers built on this guard: claims in its namespace, on its terms, with results in their own codec."""
-        return AsyncClaims(self._engine, self._policy, self._digest, codec, name)
+        return AsyncClaims(self._engine, self._policy, self._digest, codec, name, step_codec=self._codec)
 
     # Looking and mending
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from dupeproof.core.codecs import Codec, Unstorable
 from dupeproof.core.records import NOT_REPLAYABLE, Found, FoundMark, Listed, Record
 from dupeproof.errors import NotReplayable
+from dupeproof.guards.steps import read_journal
 
 T = TypeVar("T")
 
@@ -46,6 +47,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """Of the guarded function."""
     since: datetime | None = None
     """When it came into its state; None where the store does not know."""
+    steps: dict[str, str] = {}
+    """Of work that is not done: the name of each step, and whether it is "begun" or "done"."""
     meta: Any = None
     attempts: int = 0
     created_at: datetime | None = None
@@ -96,6 +99,7 @@ def _entry(key: bytes, record: Record, now: int, meta: Any) -> Entry:
         key=record.kept_key or None,
         name=record.name,
         since=_moment(record.since(now)),
+        steps={name: "done" if step.done else "begun" for name, step in read_journal(record).items()},
         meta=meta,
         attempts=record.attempt,
         created_at=_moment(record.created_at),

@@ -20,6 +20,7 @@ UNANSWERED = (StoreUnavailable,)
 C = TypeVar("C")
 T = TypeVar("T")
 sleep = time.sleep
+Lock = threading.Lock
 
 
 def awaited(value: T) -> T:

@@ -18,6 +18,7 @@ _PATIENCE = 10.0
 C = TypeVar("C")
 T = TypeVar("T")
 sleep = asyncio.sleep
+Lock = asyncio.Lock
 _shielded: set[asyncio.Task[Any]] = set()
 """The loop itself keeps only weak references to its tasks."""
 

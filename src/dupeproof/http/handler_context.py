@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from dupeproof.core.codecs import Codec
 from dupeproof.core.records import Terms
 from dupeproof.errors import ConfigError
+from dupeproof.guards.steps import scopes
 from dupeproof.http.answers import Answer
 from dupeproof.http.statuses import Fate
 from dupeproof.keys.ids import content_id
@@ -35,6 +36,10 @@ class Owned(Protocol):
 
     @property
     def guarded(self) -> bool: ...
+
+    def step(
+        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any: ...
 
 
 class Handling:
@@ -69,5 +74,9 @@ class Handling:
     def child_key(self, name: str) -> str:
         return content_id(name, context=self._key)
 
+    def step(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.claim.step(name, fn, args, kwargs)
+
 
 current: ContextVar[Handling | None] = ContextVar("dupeproof_handling", default=None)
+scopes.append(current.get)

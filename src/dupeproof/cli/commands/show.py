@@ -57,6 +57,7 @@ def _facts(entry: Entry) -> dict[str, Any]:
         "name": entry.name or None,
         "since": entry.since,
         "attempts": entry.attempts or None,
+        "steps": entry.steps or None,
         "created_at": entry.created_at,
         "finished_at": entry.finished_at,
         "expires_at": entry.expires_at,
