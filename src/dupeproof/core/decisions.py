@@ -21,7 +21,8 @@ def claim(found: Record | None, request: ClaimRequest, now: int) -> tuple[Outcom
         return Mismatch(), None
     if found.token == request.token:  # the same claim again, after a lost reply
         if found.state is State.RUNNING:
-            return Won(found.attempt), _leased(found, now + request.terms.lease, request.terms.window)
+            again = _leased(found, now + request.terms.lease, request.terms.window)
+            return Won(found.attempt, took_over=found.took_over), again
         if found.state is State.DEAD:
             return Dead(found.attempt, newly=True), None
         if found.state is State.FAILED:
@@ -38,11 +39,13 @@ def claim(found: Record | None, request: ClaimRequest, now: int) -> tuple[Outcom
             finished_at=now,
             expires_at=NEVER,
             window=request.terms.window,
+            took_over=False,
         )
         return Dead(found.attempt, newly=True), dead
     fingerprint = found.fingerprint or request.fingerprint
     running = _running(request, now, found.attempt + 1, found.created_at, fingerprint, found.result)
-    return Won(running.attempt, took_over=situation is State.ABANDONED), running
+    took_over = situation is State.ABANDONED
+    return Won(running.attempt, took_over=took_over), replace(running, took_over=took_over)
 
 
 def finish(found: Record | None, change: Finish, now: int) -> Record | None:
@@ -60,6 +63,7 @@ def finish(found: Record | None, change: Finish, now: int) -> Record | None:
         finished_at=now,
         expires_at=now + change.window,
         window=change.window,
+        took_over=False,
         codec=change.codec,
         result=change.result,
         error="",
@@ -107,7 +111,13 @@ def fail(found: Record | None, change: Fail, now: int) -> Record | None:
         return None
     expires_at = NEVER if change.dead else now + change.window
     return replace(
-        found, state=after, finished_at=now, expires_at=expires_at, window=change.window, error=change.error
+        found,
+        state=after,
+        finished_at=now,
+        expires_at=expires_at,
+        window=change.window,
+        took_over=False,
+        error=change.error,
     )
 
 
@@ -116,7 +126,13 @@ def _hold(found: Record, change: Fail, now: int) -> Record | None:
         return None
     lease_until = min(found.lease_until, now)
     return replace(
-        found, hold=True, lease_until=lease_until, expires_at=NEVER, window=change.window, error=change.error
+        found,
+        hold=True,
+        lease_until=lease_until,
+        expires_at=NEVER,
+        window=change.window,
+        took_over=False,
+        error=change.error,
     )
 
 
@@ -126,9 +142,19 @@ def release(found: Record | None, change: Release, now: int) -> Record | None:
     if found is None or not _may(found, found.situation(now), change.token, event):
         return None
     expires_at = now + change.window
+    if found.took_over and not change.reopen:
+        return replace(
+            found,
+            attempt=found.attempt - 1,
+            lease_until=min(found.lease_until, now),
+            expires_at=NEVER if found.hold else expires_at,
+            window=change.window,
+            took_over=False,
+        )
     return replace(
         found,
         state=State.FAILED,
+        took_over=False,
         attempt=0 if change.reopen else found.attempt - 1,
         finished_at=now,
         expires_at=expires_at,

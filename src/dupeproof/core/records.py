@@ -146,6 +146,9 @@ class Record(Struct, frozen=True, gc=False, kw_only=True):
     error: str = ""
     window: int = 0
     """What its guard remembers finished keys for."""
+    took_over: bool = False
+    """Of a running key: its owner before vanished, and the work of that one may have happened. Who hands such a claim back
+    leaves the key abandoned, as it was."""
     name: str = ""
     kept_key: str = ""
 

@@ -18,12 +18,12 @@ _POSTGRES_UNTIL = "clock_timestamp() + CAST(:window AS bigint) * interval '1 mil
 
 _COLUMNS = (
     "(key, state, token, attempt, fingerprint, namespace, hold, created_at, lease_until, finished_at, expires_at,"
-    " purge_from, codec, error, result, window_ms, name, kept_key)"
+    " purge_from, codec, error, result, window_ms, took_over, name, kept_key)"
 )
 _OVERWRITE = (
     " ON CONFLICT (key) DO UPDATE SET state = 'done', token = excluded.token, attempt = excluded.attempt,"
     " fingerprint = excluded.fingerprint, finished_at = excluded.finished_at, expires_at = excluded.expires_at,"
-    " codec = excluded.codec, error = '', result = excluded.result, window_ms = excluded.window_ms,"
+    " codec = excluded.codec, error = '', result = excluded.result, window_ms = excluded.window_ms, took_over = excluded.took_over,"
 )
 WRITE: dict[Dialect, str] = {
     "postgresql": "INSERT INTO dupeproof_records AS known "  # noqa: S608 - of our own pieces
@@ -32,7 +32,7 @@ WRITE: dict[Dialect, str] = {
     " decode(CAST(:fingerprint AS text), 'hex'), CAST(:namespace AS text), false,"
     " clock_timestamp(), clock_timestamp(), clock_timestamp(),"
     f" {_POSTGRES_UNTIL}, {_POSTGRES_UNTIL}, CAST(:codec AS text), '', decode(CAST(:result AS text), 'hex'),"
-    " CAST(:window AS bigint), CAST(:name AS text), CAST(:kept_key AS text))"
+    " CAST(:window AS bigint), false, CAST(:name AS text), CAST(:kept_key AS text))"
     + _OVERWRITE
     + " purge_from = least(known.purge_from, excluded.purge_from)"
     " WHERE (known.token = excluded.token AND known.state = 'running') OR known.expires_at <= clock_timestamp()",
@@ -40,7 +40,7 @@ WRITE: dict[Dialect, str] = {
     + _COLUMNS
     + " VALUES (:key, 'done', :token, :attempt, :fingerprint, :namespace, 0,"
     f" {_SQLITE_NOW}, {_SQLITE_NOW}, {_SQLITE_NOW}, {_SQLITE_NOW} + :window, {_SQLITE_NOW} + :window, :codec, '', :result,"
-    " :window, :name, :kept_key)" + _OVERWRITE + " purge_from = CASE WHEN dupeproof_records.purge_from > 0"
+    " :window, 0, :name, :kept_key)" + _OVERWRITE + " purge_from = CASE WHEN dupeproof_records.purge_from > 0"
     " THEN min(dupeproof_records.purge_from, excluded.purge_from) ELSE excluded.purge_from END"
     " WHERE (dupeproof_records.token = excluded.token AND dupeproof_records.state = 'running')"
     f" OR (dupeproof_records.expires_at > 0 AND dupeproof_records.expires_at <= {_SQLITE_NOW})",

@@ -225,8 +225,8 @@ def _outcome(
 
 def _found(
     state: str, token: bytes, attempt: int, fingerprint: bytes, namespace: str, hold: bool, created_at: int,
-    lease_until: int, finished_at: int, expires_at: int, codec: str, error: str, window: int, name: str, kept_key: str,
-    now: int, result: bytes = b"",
+    lease_until: int, finished_at: int, expires_at: int, codec: str, error: str, window: int, took_over: bool, name: str,
+    kept_key: str,     now: int, result: bytes = b"",
 ) -> Found:  # fmt: skip
     record = Record(
         state=State(state),
@@ -243,6 +243,7 @@ def _found(
         error=error,
         result=bytes(result),
         window=window,
+        took_over=took_over,
         name=name,
         kept_key=kept_key,
     )

@@ -53,7 +53,7 @@ SELECT key, state, token, attempt, fingerprint, namespace, hold,
        (extract(epoch FROM lease_until) * 1000)::bigint,
        coalesce((extract(epoch FROM finished_at) * 1000)::bigint, 0),
        CASE WHEN isfinite(expires_at) THEN (extract(epoch FROM expires_at) * 1000)::bigint ELSE 0 END,
-       codec, error, window_ms, name, kept_key, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, result
+       codec, error, window_ms, took_over, name, kept_key, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, result
 FROM dupeproof_records
 WHERE key = ANY (%s::text[]::uuid[]) AND expires_at > clock_timestamp()
 
@@ -63,7 +63,7 @@ SELECT key, state, token, attempt, fingerprint, namespace, hold,
        (extract(epoch FROM created_at) * 1000)::bigint,
        (extract(epoch FROM lease_until) * 1000)::bigint,
        coalesce((extract(epoch FROM finished_at) * 1000)::bigint, 0),
-       0, codec, error, window_ms, name, kept_key, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+       0, codec, error, window_ms, took_over, name, kept_key, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 FROM dupeproof_records
 WHERE purge_from = 'infinity' AND expires_at = 'infinity'
 ORDER BY created_at LIMIT %s
@@ -79,7 +79,7 @@ SELECT key, state, token, attempt, fingerprint, namespace, hold,
        (extract(epoch FROM lease_until) * 1000)::bigint,
        coalesce((extract(epoch FROM finished_at) * 1000)::bigint, 0),
        CASE WHEN isfinite(expires_at) THEN (extract(epoch FROM expires_at) * 1000)::bigint ELSE 0 END,
-       codec, error, window_ms, name, kept_key, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+       codec, error, window_ms, took_over, name, kept_key, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 FROM dupeproof_records WHERE key > %s::uuid ORDER BY key LIMIT %s
 
 -- name: marks

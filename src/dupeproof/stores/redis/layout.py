@@ -277,7 +277,7 @@ def unpack(raw: bytes, expires_at: int, now: int) -> Record | None:
         attempt=attempt,
         fingerprint=b"" if fingerprint == _NO_FINGERPRINT else fingerprint,
         namespace=namespace,
-        hold=hold == b"h",
+        hold=hold in (b"h", b"H"),
         created_at=created_at,
         lease_until=lease_until,
         finished_at=_finished_at(state, lease_until, window, expires_at, now),
@@ -286,6 +286,7 @@ def unpack(raw: bytes, expires_at: int, now: int) -> Record | None:
         error="" if state == b"d" else label,
         result=result,
         window=window,
+        took_over=hold in (b"t", b"H"),
         name=name,
         kept_key=kept_key,
     )

@@ -7,7 +7,7 @@ from dupeproof.core.states import State
 
 _COLUMNS = (
     "state, token, attempt, fingerprint, namespace, hold, created_at, lease_until, finished_at, expires_at, codec, error, "
-    "window_ms, name, kept_key"
+    "window_ms, took_over, name, kept_key"
 )
 _READ = f"SELECT {_COLUMNS}, result FROM dupeproof_records WHERE key = ?"  # noqa: S608 - of our own pieces
 _WAITING = (
@@ -16,13 +16,13 @@ _WAITING = (
 )
 _PAGE = f"SELECT key, {_COLUMNS} FROM dupeproof_records WHERE key > ? ORDER BY key LIMIT ?"  # noqa: S608
 _FIND = "SELECT key FROM dupeproof_records WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"
-_WRITE = f"REPLACE INTO dupeproof_records VALUES ({', '.join('?' * 18)})"  # noqa: S608
+_WRITE = f"REPLACE INTO dupeproof_records VALUES ({', '.join('?' * 19)})"  # noqa: S608
 _ADD = (
-    "INSERT INTO dupeproof_records VALUES (?, 'running', ?, 1, ?, ?, ?, ?, ?, 0, ?, ?, '', '', x'', ?, ?, ?) "
+    "INSERT INTO dupeproof_records VALUES (?, 'running', ?, 1, ?, ?, ?, ?, ?, 0, ?, ?, '', '', x'', ?, 0, ?, ?) "
     "ON CONFLICT (key) DO NOTHING"
 )
 _CLOSE = (
-    "UPDATE dupeproof_records SET state = 'done', finished_at = ?, expires_at = ?, codec = ?, result = ?, window_ms = ?, error = '' "
+    "UPDATE dupeproof_records SET state = 'done', finished_at = ?, expires_at = ?, codec = ?, result = ?, window_ms = ?, took_over = 0, error = '' "
     "WHERE key = ? AND token = ? AND state = 'running' AND expires_at > ? AND purge_from <= ?"
 )
 _REMOVE = "DELETE FROM dupeproof_records WHERE key = ?"
@@ -50,8 +50,8 @@ def find(connection: sqlite3.Connection, digits: str, limit: int) -> list[bytes]
 
 def _record(
     state: str, token: bytes, attempt: int, fingerprint: bytes, namespace: str, hold: int, created_at: int,
-    lease_until: int, finished_at: int, expires_at: int, codec: str, error: str, window: int, name: str,
-    kept_key: str, result: bytes = b"",
+    lease_until: int, finished_at: int, expires_at: int, codec: str, error: str, window: int,
+    took_over: int, name: str, kept_key: str, result: bytes = b"",
 ) -> Record:  # fmt: skip
     return Record(
         state=State(state),
@@ -68,6 +68,7 @@ def _record(
         error=error,
         result=result,
         window=window,
+        took_over=bool(took_over),
         name=name,
         kept_key=kept_key,
     )
@@ -96,6 +97,7 @@ def write(connection: sqlite3.Connection, key: bytes, record: Record) -> None:
             record.error,
             record.result,
             record.window,
+            record.took_over,
             record.name,
             record.kept_key,
         ),

@@ -15,6 +15,7 @@ CREATE TABLE IF NOT EXISTS dupeproof_records (
     error       TEXT    NOT NULL,
     result      BLOB    NOT NULL,
     window_ms   INTEGER NOT NULL, -- the window of its guard
+    took_over   INTEGER NOT NULL,
     name        TEXT    NOT NULL, -- of the guarded function
     kept_key    TEXT    NOT NULL
 ) WITHOUT ROWID;

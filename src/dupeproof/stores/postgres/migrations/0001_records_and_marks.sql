@@ -30,6 +30,7 @@ CREATE TABLE dupeproof_records (
     error       text        NOT NULL DEFAULT '',
     result      bytea       NOT NULL DEFAULT '',
     window_ms   bigint      NOT NULL,             -- the window of its guard,
+    took_over   boolean     NOT NULL DEFAULT false,  -- while it runs: the owner before vanished
     name        text        NOT NULL DEFAULT '',  -- of the guarded function
     kept_key    text        NOT NULL DEFAULT ''   -- the key itself, where its guard keeps keys
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
@@ -64,6 +65,7 @@ DECLARE
     its_token bytea;
     its_fingerprint bytea;
     its_hold boolean;
+    its_took_over boolean;
     its_lease_until timestamptz;
     its_expires_at timestamptz;
     -- And when.
@@ -74,9 +76,9 @@ DECLARE
 BEGIN
     LOOP
         SELECT d.state, d.attempt, d.codec, d.result,
-               d.token, d.fingerprint, d.hold, d.lease_until, d.expires_at, clock_timestamp()
+               d.token, d.fingerprint, d.hold, d.took_over, d.lease_until, d.expires_at, clock_timestamp()
         INTO verdict, attempt, codec, result,
-             its_token, its_fingerprint, its_hold, its_lease_until, its_expires_at, moment
+             its_token, its_fingerprint, its_hold, its_took_over, its_lease_until, its_expires_at, moment
         FROM dupeproof_records AS d WHERE d.key = wanted;
 
         IF verdict = 'done' AND its_expires_at > moment
@@ -114,8 +116,8 @@ BEGIN
             UPDATE dupeproof_records AS d
             SET state = 'running', hold = held, attempt = 1, created_at = moment, lease_until = until,
                 finished_at = NULL, expires_at = gone, purge_from = soonest,
-                token = owner, fingerprint = content, namespace = space, window_ms = span, name = called, kept_key = kept,
-                codec = '', error = '', result = ''
+                token = owner, fingerprint = content, namespace = space, window_ms = span, took_over = false,
+                name = called, kept_key = kept, codec = '', error = '', result = ''
             WHERE d.key = wanted AND d.expires_at <= moment;
 
         -- What is only read.
@@ -140,6 +142,7 @@ BEGIN
         ELSIF its_state = 'running' AND its_token = owner THEN
             -- The same claim again, after a lost reply.
             verdict := 'won';
+            flag := its_took_over;
             UPDATE dupeproof_records AS d
             SET lease_until = until,
                 expires_at = CASE WHEN d.hold THEN 'infinity' ELSE until + dupeproof_ms_v1(span) END,
@@ -152,7 +155,7 @@ BEGIN
             flag := true;
             UPDATE dupeproof_records AS d
             SET state = 'dead', token = owner, finished_at = moment, expires_at = 'infinity', purge_from = 'infinity',
-                window_ms = span
+                window_ms = span, took_over = false
             WHERE d.key = wanted AND d.token = its_token AND d.state = its_state AND d.lease_until = its_lease_until;
         ELSE
             verdict := 'won';
@@ -162,7 +165,7 @@ BEGIN
             SET state = 'running', hold = held, attempt = d.attempt + 1, lease_until = until, finished_at = NULL,
                 expires_at = gone, purge_from = soonest, token = owner, namespace = space,
                 fingerprint = CASE WHEN its_fingerprint = '' THEN content ELSE its_fingerprint END,
-                codec = '', error = '', window_ms = span, name = called, kept_key = kept
+                codec = '', error = '', window_ms = span, took_over = flag, name = called, kept_key = kept
             WHERE d.key = wanted AND d.token = its_token AND d.state = its_state AND d.lease_until = its_lease_until;
         END IF;
         EXIT WHEN FOUND;
@@ -250,7 +253,7 @@ BEGIN
     SET state = 'done', finished_at = moment, expires_at = moment + dupeproof_ms_v1(span),
         purge_from = least(d.purge_from, moment + dupeproof_ms_v1(span)),
         token = CASE WHEN resolver = '' THEN d.token ELSE resolver END,
-        codec = codec_name, result = value, error = '', window_ms = span
+        codec = codec_name, result = value, error = '', window_ms = span, took_over = false
     WHERE d.key = wanted AND d.token = owner AND d.expires_at > moment
       AND CASE WHEN resolver = '' THEN d.state = 'running'
                ELSE d.state IN ('failed', 'dead') OR (d.state = 'running' AND d.lease_until <= moment) END;
@@ -272,7 +275,7 @@ BEGIN
     IF resolvers = ARRAY[''::bytea] THEN
         WITH done AS (
             UPDATE dupeproof_records AS d
-            SET state = 'done', finished_at = moment, error = '', (expires_at, purge_from, codec, result, window_ms) = (
+            SET state = 'done', finished_at = moment, error = '', took_over = false, (expires_at, purge_from, codec, result, window_ms) = (
                 SELECT e.moment, least(d.purge_from, e.moment), coalesce(codecs[i], codecs[1]), results[i],
                        coalesce(windows[i], windows[1])
                 FROM array_position(keys, d.key) AS i,
@@ -316,7 +319,7 @@ BEGIN
         IF reached = 'held' THEN
             UPDATE dupeproof_records AS d
             SET hold = true, lease_until = least(d.lease_until, moment), error = coalesce(errors[place], errors[1]),
-                expires_at = gone, purge_from = gone, window_ms = span
+                expires_at = gone, purge_from = gone, window_ms = span, took_over = false
             WHERE d.key = keys[place] AND d.token = tokens[place] AND d.state = 'running' AND d.expires_at > moment;
             IF NOT FOUND THEN
                 RETURN NEXT place;
@@ -325,7 +328,8 @@ BEGIN
         END IF;
         UPDATE dupeproof_records AS d
         SET state = reached, error = coalesce(errors[place], errors[1]), finished_at = moment, expires_at = gone,
-            purge_from = CASE WHEN reached = 'dead' THEN gone ELSE least(d.purge_from, gone) END, window_ms = span
+            purge_from = CASE WHEN reached = 'dead' THEN gone ELSE least(d.purge_from, gone) END, window_ms = span,
+            took_over = false
         WHERE d.key = keys[place] AND d.token = tokens[place] AND d.state = 'running' AND d.expires_at > moment;
         CONTINUE WHEN FOUND;
         CONTINUE WHEN EXISTS (
@@ -347,6 +351,15 @@ BEGIN
         moment := clock_timestamp();
         gone := moment + dupeproof_ms_v1(coalesce(windows[place], windows[1]));
         anew := coalesce(reopen[place], reopen[1]);
+        -- A claim that took over an abandoned key leaves it abandoned.
+        UPDATE dupeproof_records AS d
+        SET attempt = d.attempt - 1, lease_until = least(d.lease_until, moment), took_over = false,
+            expires_at = CASE WHEN d.hold THEN 'infinity' ELSE gone END,
+            purge_from = CASE WHEN d.hold THEN d.purge_from ELSE least(d.purge_from, gone) END,
+            window_ms = coalesce(windows[place], windows[1])
+        WHERE NOT anew AND d.key = keys[place] AND d.token = tokens[place] AND d.expires_at > moment
+          AND d.took_over AND d.state = 'running';
+        CONTINUE WHEN FOUND;
         DELETE FROM dupeproof_records AS d
         WHERE d.key = keys[place] AND d.token = tokens[place] AND d.expires_at > moment AND d.result = ''
           AND CASE WHEN anew THEN d.state IN ('failed', 'dead') OR (d.state = 'running' AND d.lease_until <= moment)
@@ -355,7 +368,8 @@ BEGIN
         -- What has a journal of its steps keeps it.
         UPDATE dupeproof_records AS d
         SET state = 'failed', attempt = CASE WHEN anew THEN 0 ELSE d.attempt - 1 END, finished_at = moment,
-            expires_at = gone, purge_from = least(d.purge_from, gone), window_ms = coalesce(windows[place], windows[1])
+            expires_at = gone, purge_from = least(d.purge_from, gone), window_ms = coalesce(windows[place], windows[1]),
+            took_over = false
         WHERE d.key = keys[place] AND d.token = tokens[place] AND d.expires_at > moment
           AND CASE WHEN anew THEN d.result <> ''
                         AND (d.state IN ('failed', 'dead') OR (d.state = 'running' AND d.lease_until <= moment))

@@ -15,7 +15,7 @@ local function decide(key, raw, asked, lease, limit)
     if r.token == asked.token then
         if r.state == 'r' then
             store_running(key, r, lease, asked.window)
-            return {'w', r.attempt, 0}
+            return {'w', r.attempt, r.took_over and 1 or 0}
         elseif r.state == 'x' then
             return {'x', r.attempt, 1}
         end
@@ -34,7 +34,7 @@ local function decide(key, raw, asked, lease, limit)
         abandoned = true
     end
     if limit > 0 and r.attempt >= limit then
-        r.state, r.token, r.lease = 'x', asked.token, now
+        r.state, r.token, r.lease, r.took_over = 'x', asked.token, now, false
         store(key, r, asked.window, nil)
         return {'x', r.attempt, 1}
     end
@@ -42,7 +42,7 @@ local function decide(key, raw, asked, lease, limit)
         r.fingerprint = asked.fingerprint
     end
     r.state, r.hold, r.token, r.attempt, r.labels = 'r', asked.hold, asked.token, r.attempt + 1, asked.labels
-    r.label = ''
+    r.label, r.took_over = '', abandoned
     store_running(key, r, lease, asked.window)
     return {'w', r.attempt, abandoned and 1 or 0}
 end

@@ -10,22 +10,24 @@ for i, key in ipairs(KEYS) do
         local index, digest = 'da' .. string.sub(key, 3, 5), string.sub(key, 6)
         local head = 40 + struct.unpack('>I2', raw, 39)
         local kept = string.sub(raw, 3, head)
+        local under_hold = string.find(string.sub(raw, 2, 2), '[hH]') ~= nil
+        local hold = under_hold and 'h' or '-'
         local journal = state == 'd' and '' or string.sub(raw, head + 18 + string.byte(raw, head + 17))
         if state == 'x' or state == 'h' then
             -- Until somebody reopens or resolves it, so it must say by itself since when. What is held is a claim under hold
             -- whose lease is over.
             local time = redis.call('TIME')
             local now = time[1] * 1000 + math.floor(time[2] / 1000)
-            local reached = state == 'h' and 'rh' or 'x' .. string.sub(raw, 2, 2)
+            local reached = state == 'h' and 'rh' or 'x' .. hold
             local tail = struct.pack('>I8', now) .. string.sub(ARGV[3 * i], 9) .. journal
             redis.call('SET', key, reached .. kept .. tail)
             redis.call('ZADD', index, 'NX', now, digest)
         else
-            if string.byte(raw, 2) == 104 then
+            if under_hold then
                 redis.call('ZREM', index, digest)
             end
             local tail = ARGV[3 * i] .. journal
-            redis.call('SET', key, state .. string.sub(raw, 2, 2) .. kept .. tail, 'PX', ARGV[3 * i - 1])
+            redis.call('SET', key, state .. hold .. kept .. tail, 'PX', ARGV[3 * i - 1])
         end
         answers[i] = 1
     else

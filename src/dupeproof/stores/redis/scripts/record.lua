@@ -1,5 +1,6 @@
 -- A record is one string. What never changes while a claim lives comes first, so that finishing can keep it as it is:
 --   state 1, hold 1, token 8, attempt 4, fingerprint 16, created 8, length of the labels 2, labels
+--   hold: h under hold, - not; H and t the same of a running claim that took over an abandoned key
 --   (namespace, then where there are any, each after a zero byte: name of the function, key)
 -- then what the end of a claim replaces:
 --   lease 8, window 8, length of the label 1, label (codec or error), result; until it is done, the journal of its steps
@@ -15,6 +16,8 @@ local function parse(raw)
     local r = {raw = raw}
     local at
     r.state, r.hold, r.token, r.attempt, r.fingerprint, r.created, r.labels, at = struct.unpack(HEAD, raw)
+    r.took_over = r.hold == 't' or r.hold == 'H'
+    r.hold = (r.hold == 'h' or r.hold == 'H') and 'h' or '-'
     r.lease, r.window, r.label, at = struct.unpack(TAIL, raw, at)
     r.result = string.sub(raw, at)
     return r
@@ -46,7 +49,8 @@ local function leave_index(key)
 end
 
 local function store(key, r, window, ttl)
-    local raw = struct.pack(HEAD, r.state, r.hold, r.token, r.attempt, r.fingerprint, r.created, #r.labels, r.labels)
+    local hold = r.took_over and (r.hold == 'h' and 'H' or 't') or r.hold
+    local raw = struct.pack(HEAD, r.state, hold, r.token, r.attempt, r.fingerprint, r.created, #r.labels, r.labels)
         .. struct.pack(TAIL, r.lease, window, #r.label, r.label) .. r.result
     if ttl then
         redis.call('SET', key, raw, 'PX', ttl)
