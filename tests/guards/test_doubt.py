@@ -390,3 +390,92 @@ def test_the_error_of_a_held_key_shows_the_digits_that_find_it(durable_url):
 def test_a_busy_key_is_not_resolved(durable_url):
     with Once(durable_url) as once, once.claim("k"), pytest.raises(Busy):
         once.resolve("k", result=1)
+
+
+# What a doubt must survive
+
+
+def test_a_group_of_errors_holds_if_one_of_them_does(durable_url):
+    with Once(durable_url, hold_on=Timeout) as once:
+        with pytest.raises(ExceptionGroup):
+            once.run("k", raises(ExceptionGroup("two", [Declined(), ExceptionGroup("inner", [Timeout()])])))
+        assert once.get("k").state == "held"
+
+
+@pytest.mark.parametrize("reason", ["nul \0 inside", "half \ud800 of a pair", "x" * 500])
+def test_any_text_is_a_reason(durable_url, reason):
+    with Once(durable_url) as once:
+        with once.claim("k") as claim:
+            claim.hold(reason=reason)
+        assert once.get("k").state == "held"
+        assert len(once.get("k").error) <= 200
+
+
+def test_settling_keeps_the_window_of_the_guard_that_claimed(durable_url):
+    namespace = f"n{time.time_ns()}"
+    with Once(durable_url, namespace=namespace, hold_on=Timeout, window="30d") as once:
+        held(once)
+    with Once(durable_url, namespace=namespace, window="1s") as other:
+        assert other.settle(lambda entry: Unknown()).unknown == 1
+        assert other.settle(lambda entry: Done(1)).done == 1
+        entry = other.get("k")
+        assert (entry.expires_at - entry.finished_at).days >= 29
+
+
+def test_who_lost_the_key_while_asking_does_not_run(durable_url):
+    ran = []
+    with Once(durable_url, hold_on=Timeout, lease="60s", namespace=f"n{time.time_ns()}") as once:
+        held(once)
+
+        def lookup(entry):
+            once.forget("k")
+            assert once.run("k", lambda: "the other") == "the other"
+            return NotDone()
+
+        with Once(durable_url, settle=lookup, namespace=once.namespace) as slow:
+            assert slow.run("k", lambda: ran.append(1)) == "the other"
+    assert ran == []
+
+
+async def test_a_batch_that_is_cancelled_leaves_held_keys_held(durable_url):
+    asked = asyncio.Event()
+
+    async def lookup(entry, item):
+        if item == "a":
+            return Unknown()
+        asked.set()
+        await asyncio.sleep(60)
+
+    async def fail(item):
+        raise Timeout
+
+    async with AsyncOnce(durable_url, hold_on=Timeout, settle=lookup, namespace=f"n{time.time_ns()}") as once:
+        for item in ("a", "b", "c"):
+            with pytest.raises(Timeout):
+                await once.run(item, fail, item)
+        task = asyncio.create_task(once.run_many(["new", "a", "b", "c"], fail))
+        await asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [(await once.get(item)).state for item in ("a", "b", "c")] == ["held"] * 3
+        assert await once.get("new") is None
+
+
+def test_a_waiter_hears_of_a_key_that_is_held():
+    once = Once("memory://", on_busy="wait", wait="30s", lease="30s")
+    heard = []
+
+    def wait():
+        began = time.monotonic()
+        with pytest.raises(Held):
+            once.run("k", int)
+        heard.append(time.monotonic() - began)
+
+    with once.claim("k") as claim:
+        thread = threading.Thread(target=wait)
+        thread.start()
+        time.sleep(0.2)
+        claim.hold()
+    thread.join()
+    assert heard[0] < 10

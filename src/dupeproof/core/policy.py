@@ -33,6 +33,12 @@ class Policy(Struct, frozen=True):
     keep_keys: bool = False
     settle: Lookup | None = None
 
+    def holds(self, error: BaseException) -> bool:
+        """Whether the error leaves a doubt. A group does if one of its errors does."""
+        if isinstance(error, self.hold_on):
+            return True
+        return isinstance(error, BaseExceptionGroup) and any(map(self.holds, error.exceptions))
+
     def changed(
         self,
         *,

@@ -46,6 +46,11 @@ _LONGEST_REASON = 200
 _PAUSE = 0.25
 
 
+def storable(reason: str) -> str:
+    """A text that every store takes."""
+    return reason.encode(errors="replace").decode().replace("\0", "")[:_LONGEST_REASON]
+
+
 def error_name(error: BaseException) -> str:
     """Its type, never its text, which may hold a secret."""
     return type(error).__qualname__.encode("ascii", "replace").decode()[:_LONGEST_REASON]
@@ -239,7 +244,7 @@ class AsyncClaim:
         """Finish, fail or abandon, by how the work ended."""
         if exc is None:
             await self.finish(self._result)
-        elif isinstance(exc, self._of.policy.hold_on):
+        elif self._of.policy.hold_on and self._of.policy.holds(exc):
             await shielded(self._hold(error_name(exc)))
         elif isinstance(exc, Exception):
             await self.fail(exc)
@@ -318,7 +323,13 @@ class AsyncClaim:
                 await self._of.engine.unask([self._request])
                 raise
             if outcome.took_over and self._of.policy.settle is not None:
-                [found] = await self._of.engine.store.get([self._request.key])
+                try:
+                    [found] = await self._of.engine.store.get([self._request.key])
+                except BaseException:
+                    self.shut()
+                    self.won = False
+                    await self._of.engine.unask([self._request])
+                    raise
                 await self._settle(found, state="abandoned")
         elif type(outcome) is outcomes.Done:
             self._done = outcome
@@ -441,15 +452,16 @@ class AsyncClaim:
         if not self.guarded:
             return
         self._check_open()
-        await shielded(self._hold(reason[:_LONGEST_REASON]))
+        await shielded(self._hold(storable(reason)))
 
     async def _hold(self, reason: str) -> None:
         if not self.guarded:
             return
         self.shut()
-        change = Fail(self._request.key, self.token, self._of.policy.terms.window, reason, hold=True)
+        terms = self._request.terms
+        change = Fail(self._request.key, self.token, terms.window, reason, hold=True)
         try:
-            ours = await self._of.engine.fail(change)
+            ours = await self._of.engine.hold(change, terms.lease)
         except StoreUnavailable:
             # The caller needs the error of the work itself. Until the store hears of it, the lease keeps others out.
             self._publish(Kind.STORE_DOWN)
@@ -462,6 +474,10 @@ class AsyncClaim:
         found = await self._take()
         if found is None:
             return "gone"
+        terms = self._request.terms
+        self._request = replace(
+            self._request, terms=replace(terms, window=found.record.window or terms.window)
+        )
         try:
             answer = check_settlement(await awaited(lookup(entry)), lookup)
         except Exception:
@@ -474,12 +490,15 @@ class AsyncClaim:
         if isinstance(answer, Unknown):
             await shielded(self._hold(entry.error or ""))
             return "unknown"
+        try:
+            if isinstance(answer, Done):
+                await self._finish(answer.value)
+            elif not await self.release():
+                return "gone"
+        except ClaimLost:
+            return "gone"
         self._publish(Kind.SETTLED)
-        if isinstance(answer, Done):
-            await self._finish(answer.value)
-            return "done"
-        await self.release()
-        return "not_done"
+        return "done" if isinstance(answer, Done) else "not_done"
 
     async def _take(self) -> Found | None:
         """Own a held key, to ask whether its work has happened. None when it is not held any more."""
@@ -518,11 +537,19 @@ class AsyncClaim:
             self.won = False
             self._publish(Kind.HELD)
             raise Held(f"{self._title()} is held: its lookup does not know whether the work has happened")
-        self._publish(Kind.SETTLED)
         if isinstance(answer, Done):
             stored = await self._finish(answer.value)
             self.won = False
             self._done = outcomes.Done(stored.result, stored.codec, self.attempt)
+        else:
+            # The lookup may have taken longer than the lease. Only who owns the key still may run.
+            [ours] = await self._of.engine.store.renew([self.renewal()])
+            if not ours:
+                self.shut()
+                self.won = False
+                await self.accept(await self._ask())
+                return
+        self._publish(Kind.SETTLED)
 
     def give_up(self) -> ClaimRequest:
         """What is to be handed back, of a claim whose work has not begun."""
@@ -539,7 +566,7 @@ class AsyncClaim:
         return self._open
 
     def renewal(self) -> Renew:
-        terms = self._of.policy.terms
+        terms = self._request.terms
         return Renew(self._request.key, self.token, terms.lease, terms.window)
 
     def renewal_refused(self) -> None:

@@ -177,6 +177,21 @@ class Engine:
             raise
         return ours
 
+    def hold(self, change: Fail, lease: int) -> bool:
+        """Worth repeating for as long as a lease, as a finish is: a key that is not held may run again."""
+        give_up = time.monotonic() + lease / 1_000
+        for pause in chain(_RETRIES, repeat(_LONGEST_PAUSE)):
+            try:
+                [ours] = self.store.fail([change])
+            except StoreUnavailable as exc:
+                if exc.refused or time.monotonic() + pause >= give_up:
+                    self._afterwards.add([change])
+                    raise
+                sleep(pause)
+            else:
+                return ours
+        raise AssertionError
+
     def stop(self) -> None:
         """Renew no more, when the claims that are open have come to their end, and send the store nothing more."""
         self.heartbeat.stop()

@@ -176,6 +176,21 @@ class AsyncEngine:
             raise
         return ours
 
+    async def hold(self, change: Fail, lease: int) -> bool:
+        """Worth repeating for as long as a lease, as a finish is: a key that is not held may run again."""
+        give_up = time.monotonic() + lease / 1_000
+        for pause in chain(_RETRIES, repeat(_LONGEST_PAUSE)):
+            try:
+                [ours] = await self.store.fail([change])
+            except StoreUnavailable as exc:
+                if exc.refused or time.monotonic() + pause >= give_up:
+                    self._afterwards.add([change])
+                    raise
+                await sleep(pause)
+            else:
+                return ours
+        raise AssertionError
+
     async def stop(self) -> None:
         """Renew no more, when the claims that are open have come to their end, and send the store nothing more."""
         await self.heartbeat.stop()

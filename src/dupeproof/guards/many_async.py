@@ -102,16 +102,20 @@ class _AsyncBatch:
             return
         pairs = list(zip(requests, answers, strict=True))
         ours = {request.key for request, answer in pairs if type(answer) is outcomes.Won}
+        accepted = 0
         try:
             for place, (request, answer) in enumerate(pairs):
+                accepted = place
                 if type(answer) is outcomes.Busy and (self._policy.wait or request.key in ours):
                     self.again.append(place)
                 else:
                     await self._accept(place, answer)
         except BaseException:
-            # Interrupted, and nothing has run.
+            # Interrupted, and nothing has run. What a lookup left held is not ours any more.
             await self._hand_back(
-                place for place, answer in enumerate(answers) if type(answer) is outcomes.Won
+                place
+                for place, answer in enumerate(answers)
+                if type(answer) is outcomes.Won and (place > accepted or self._claims[place].is_open)
             )
             raise
 

@@ -81,9 +81,19 @@ class Afterwards(Generic[C]):
                     return
             try:
                 self._send(changes)
-            except StoreUnavailable:
-                continue
+            except StoreUnavailable as exc:
+                if not exc.refused:
+                    continue
+                self._send_each(changes)
             except Exception:
                 logger.exception("%d claims could not be reported to the store", len(changes))
             with self._changed:
                 self._changes = self._changes[len(changes) :]
+
+    def _send_each(self, changes: list[C]) -> None:
+        """One of them is refused for what it is: the others must not wait for it."""
+        for change in changes:
+            try:
+                self._send([change])
+            except StoreUnavailable as exc:
+                logger.warning("A change of a claim could not be reported to the store: %s", exc)

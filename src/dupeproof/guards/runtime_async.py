@@ -96,8 +96,18 @@ class Afterwards(Generic[C]):
                 return
             try:
                 await self._send(changes)
-            except StoreUnavailable:
-                continue
+            except StoreUnavailable as exc:
+                if not exc.refused:
+                    continue
+                await self._send_each(changes)
             except Exception:
                 logger.exception("%d claims could not be reported to the store", len(changes))
             self._changes = self._changes[len(changes) :]
+
+    async def _send_each(self, changes: list[C]) -> None:
+        """One of them is refused for what it is: the others must not wait for it."""
+        for change in changes:
+            try:
+                await self._send([change])
+            except StoreUnavailable as exc:
+                logger.warning("A change of a claim could not be reported to the store: %s", exc)

@@ -79,6 +79,24 @@ class HoldCases(StoreCase):
         after(SHORT)
         assert claim(store, key, new_token()) == outcomes.Held(1)
 
+    def test_a_take_over_that_is_handed_back_leaves_the_key_abandoned(self, store: Store) -> None:
+        key = new_key()
+        won(store, key, terms(lease=1))
+        after(1)
+        token = new_token()
+        assert claim(store, key, token) == outcomes.Won(2, took_over=True)
+        assert release(store, key, token)
+        assert situation(store, key) is State.ABANDONED
+        assert claim(store, key, new_token()) == outcomes.Won(2, took_over=True)
+
+    def test_a_take_over_repeated_after_a_lost_reply_is_still_one(self, store: Store) -> None:
+        key = new_key()
+        won(store, key, terms(lease=1))
+        after(1)
+        token = new_token()
+        for _ in range(2):
+            assert claim(store, key, token) == outcomes.Won(2, took_over=True)
+
 
 class ListCases(StoreCase):
     @pytest.fixture

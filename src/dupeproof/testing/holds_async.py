@@ -78,6 +78,24 @@ class AsyncHoldCases(AsyncStoreCase):
         await after(SHORT)
         assert await claim(store, key, new_token()) == outcomes.Held(1)
 
+    async def test_a_take_over_that_is_handed_back_leaves_the_key_abandoned(self, store: AsyncStore) -> None:
+        key = new_key()
+        await won(store, key, terms(lease=1))
+        await after(1)
+        token = new_token()
+        assert await claim(store, key, token) == outcomes.Won(2, took_over=True)
+        assert await release(store, key, token)
+        assert await situation(store, key) is State.ABANDONED
+        assert await claim(store, key, new_token()) == outcomes.Won(2, took_over=True)
+
+    async def test_a_take_over_repeated_after_a_lost_reply_is_still_one(self, store: AsyncStore) -> None:
+        key = new_key()
+        await won(store, key, terms(lease=1))
+        await after(1)
+        token = new_token()
+        for _ in range(2):
+            assert await claim(store, key, token) == outcomes.Won(2, took_over=True)
+
 
 class AsyncListCases(AsyncStoreCase):
     @pytest.fixture

@@ -236,7 +236,7 @@ class MemoryStore(forks.Locked):
                     del self._records[change.key]
                 else:
                     self._records[change.key] = record
-                if self._waiters and record.state is not State.RUNNING:
+                if self._waiters and record.situation(now) is not State.RUNNING:
                     self._wake(change.key)
         return answers
 

@@ -244,7 +244,7 @@ def found(answer: Sequence[Any] | None) -> Found | None:
 
 def listed(answer: Sequence[Any]) -> list[tuple[bytes, Found]]:
     """What a page of the index has, without what is void."""
-    now, _, rows = answer
+    now, _, rows, _ = answer
     pairs = ((digest, unpack(raw, max(NEVER, expires_at), now)) for digest, raw, expires_at in rows)
     return [
         (digest, Found(replace(record, result=b""), now)) for digest, record in pairs if record is not None

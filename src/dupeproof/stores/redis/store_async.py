@@ -110,24 +110,25 @@ class AsyncRedisStore:
     async def waiting(self, limit: int) -> list[Listed]:
         """One index for each hash tag, so this costs a call for each, whatever the size of the store."""
         found: list[Listed] = []
-        first = 0
-        tags = list(layout.TAGS)
+        first = dict.fromkeys(layout.TAGS, 0)
         reading = script("waiting")
-        while tags and len(found) < limit:
-            args = [b"%d" % first, b"%d" % _INDEX_PAGE]
-            names = [[layout.INDEX % tag] for tag in tags]
+        while first and len(found) < limit:
+            tags = list(first)
+            parts = [([layout.INDEX % tag], [b"%d" % first[tag], b"%d" % _INDEX_PAGE]) for tag in tags]
             pages = await self._client.send(
-                [reading.call(name, args) for name in names],
-                tags,
-                in_full=partial(_in_full, reading, names, args),
+                [reading.call(*part) for part in parts], tags, in_full=partial(_in_full, reading, parts)
             )
             found += [
                 Listed(digest, each.record, each.now)
                 for page in pages
                 for digest, each in layout.listed(page)
             ]
-            first += _INDEX_PAGE
-            tags = [tag for tag, (_, size, _) in zip(tags, pages, strict=True) if size > first]
+            # What was gone has been removed, so what is behind it has moved up.
+            next_ones = {
+                tag: first[tag] + _INDEX_PAGE - gone for tag, (_, _, _, gone) in zip(tags, pages, strict=True)
+            }
+            sizes = {tag: size for tag, (_, size, _, _) in zip(tags, pages, strict=True)}
+            first = {tag: place for tag, place in next_ones.items() if place < sizes[tag]}
         return found[:limit]
 
     async def find(self, digits: str, limit: int) -> list[bytes]:
@@ -290,8 +291,8 @@ class AsyncRedisStore:
                         break
 
 
-def _in_full(reading: Script, names: list[list[bytes]], args: list[bytes], place: int) -> bytes:
-    return reading.in_full(names[place], args)
+def _in_full(reading: Script, parts: list[tuple[list[bytes], list[bytes]]], place: int) -> bytes:
+    return reading.in_full(*parts[place])
 
 
 def _tags(keys: Sequence[bytes]) -> list[int]:

@@ -15,4 +15,4 @@ end
 if #gone > 0 then
     redis.call('ZREM', KEYS[1], unpack(gone))
 end
-return {time[1] * 1000 + math.floor(time[2] / 1000), redis.call('ZCARD', KEYS[1]), found}
+return {time[1] * 1000 + math.floor(time[2] / 1000), redis.call('ZCARD', KEYS[1]), found, #gone}
