@@ -37,10 +37,11 @@ def picture() -> str:
         for state, x in places.items()
     ]
     rows = [_row(event, places, TOP + ROW * number + ROW // 2) for number, event in enumerate(Event)]
+    size = f'viewBox="0 0 {width} {height}"'
+    font = f'font-family="sans-serif" font-size="14" fill="{INK}"'
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"'
-            f' font-family="sans-serif" font-size="14" fill="{INK}">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {font}>',
             "<title>What happens to a key, and the state that comes of it</title>",
             f'<rect width="{width}" height="{height}" rx="6" fill="#ffffff"/>',
             *columns,
