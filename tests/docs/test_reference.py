@@ -62,6 +62,18 @@ TAKES_OPTIONS = [
     ("dupeproof.http.django.Idempotent", "http", "Django"),
     ("dupeproof.http.client.IdempotentTransport", "http", "Clients"),
     ("dupeproof.cleanup.Purger", "operating", "Purger"),
+    ("dupeproof.metrics.prometheus.PrometheusListener", "operating", "Metrics"),
+    ("dupeproof.metrics.otel.OpenTelemetryListener", "operating", "Metrics"),
+    ("dupeproof.metrics.otel.TracedCodec", "operating", "Metrics"),
+    ("dupeproof.metrics.logs.LogListener", "operating", "Metrics"),
+    ("dupeproof.console.ConsoleApp", "operating", "Console"),
+    ("dupeproof.doctor.examine", "operating", "Doctor"),
+    ("dupeproof.filters.Bloom", "keys-filters", "Bloom and RotatingBloom"),
+    ("dupeproof.filters.RotatingBloom", "keys-filters", "Bloom and RotatingBloom"),
+    ("dupeproof.filters.RedisBloom", "keys-filters", "RedisBloom"),
+    ("dupeproof.filters.CompactSeen", "keys-filters", "CompactSeen"),
+    ("dupeproof.filters.SequenceGuard", "keys-filters", "SequenceGuard"),
+    ("dupeproof.filters.InFront", "keys-filters", "InFront"),
 ]
 HAS_METHODS = [
     ("dupeproof.Once", "guards", "Once"),
@@ -80,6 +92,12 @@ HAS_METHODS = [
     ("dupeproof.http.idempotency", "http", "In a handler"),
     ("dupeproof.http.forms", "http", "Forms"),
     ("dupeproof.cleanup.Purger", "operating", "Purger"),
+    ("dupeproof.testing", "operating", "Testing"),
+    ("dupeproof.filters.RotatingBloom", "keys-filters", "Bloom and RotatingBloom"),
+    ("dupeproof.filters.RedisBloom", "keys-filters", "RedisBloom"),
+    ("dupeproof.filters.CompactSeen", "keys-filters", "CompactSeen"),
+    ("dupeproof.filters.SequenceGuard", "keys-filters", "SequenceGuard"),
+    ("dupeproof.filters.InFront", "keys-filters", "InFront"),
 ]
 HAS_FIELDS = [
     ("dupeproof.guards.Result", "guards", "Result"),
@@ -98,6 +116,9 @@ HAS_FIELDS = [
     ("dupeproof.brokers.outcomes.Tally", "brokers", "The consumer"),
     ("dupeproof.brokers.kafka.transformer.Transformed", "brokers", "Transformer"),
     ("dupeproof.cleanup.PurgeReport", "operating", "Purger"),
+    ("dupeproof.doctor.Report", "operating", "Doctor"),
+    ("dupeproof.doctor.Finding", "operating", "Doctor"),
+    ("dupeproof.filters.FilterStats", "keys-filters", "Bloom and RotatingBloom"),
 ]
 TWINS = [
     "dupeproof.Once",
@@ -249,7 +270,7 @@ def test_every_method_says_what_it_returns_and_takes(path, page, heading):
     methods = {
         name: each
         for name, each in methods.items()
-        if not inspect.ismodule(owner) or each.__module__.startswith("dupeproof.http")
+        if not inspect.ismodule(owner) or each.__module__.startswith("dupeproof")
     }
     assert methods
     assert [name for name in methods if f"`{name}(" not in text and name not in words] == []
@@ -259,6 +280,16 @@ def test_every_method_says_what_it_returns_and_takes(path, page, heading):
         if (left := [one.name for one in parameters(each) if one.name not in words])
     }
     assert missing == {}
+
+
+def test_every_function_of_keys_says_what_it_takes():
+    """Those that are drawn; the others are for the library itself."""
+    text, words = section("keys-filters", "Keys"), mentioned("keys-filters", "Keys")
+    drawn = re.findall(r"^::: (\S+)", text, re.MULTILINE)
+    assert drawn
+    for path in drawn:
+        assert f"| `{path.rpartition('.')[2]}(" in text
+        assert {each.name for each in parameters(found(path))} <= words, path
 
 
 def test_every_member_of_a_claim_has_a_row():
