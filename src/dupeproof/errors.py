@@ -1,4 +1,4 @@
-"""Every error dupeproof raises. One base; the text of each says what to do."""
+"""Every error dupeproof raises, under one base. The texts are where they are raised: each says what to do."""
 
 
 class DupeproofError(Exception):

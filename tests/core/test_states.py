@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dupeproof.core import outcomes, transitions
+from dupeproof.core import decisions, outcomes
 from dupeproof.core.records import NEVER, ClaimRequest, Fail, Finish, Record, Release, Renew, Terms
 from dupeproof.core.states import TABLE, Event, State
 
@@ -54,7 +54,7 @@ def test_nothing_leaves_held_but_its_owner_or_a_person():
 @given(st.none() | records(), st.booleans(), st.integers(0, 3), st.sampled_from([b"", b"1" * 16, b"2" * 16]))
 def test_a_claim_wins_exactly_what_the_table_lets_it(found, hold, limit, fingerprint):
     request = ClaimRequest(MINE, b"n" * 8, Terms("n", 10, 20, hold, limit), fingerprint)
-    outcome, changed = transitions.claim(found, request, NOW)
+    outcome, changed = decisions.claim(found, request, NOW)
     situation = State.FREE if found is None else found.situation(NOW)
     if isinstance(outcome, outcomes.Won):
         assert situation in (State.FREE, State.FAILED, State.ABANDONED)
@@ -85,12 +85,12 @@ def test_a_stranger_changes_nothing(found, verb):
         "release": Release(b"k", b"s" * 8, 20),
         "renew": Renew(b"k", b"s" * 8, 10, 20),
     }
-    assert getattr(transitions, verb)(found, changes[verb], NOW) is None
+    assert getattr(decisions, verb)(found, changes[verb], NOW) is None
 
 
 @given(records(tokens=(MINE,)), st.binary(min_size=0, max_size=8).filter(lambda b: len(b) in (0, 8)))
 def test_a_finish_leaves_done_or_is_refused(found, resolver):
-    after = transitions.finish(found, Finish(b"k", MINE, 20, b"r", "json", resolver), NOW)
+    after = decisions.finish(found, Finish(b"k", MINE, 20, b"r", "json", resolver), NOW)
     situation = found.situation(NOW)
     if after is None:
         allowed = TABLE[situation]
@@ -103,11 +103,11 @@ def test_a_finish_leaves_done_or_is_refused(found, resolver):
 @pytest.mark.parametrize(
     ("verb", "change"),
     [
-        (transitions.finish, Finish(b"k", MINE, 20, b"r", "json")),
-        (transitions.fail, Fail(b"k", MINE, 20, "E")),
-        (transitions.release, Release(b"k", MINE, 20)),
-        (transitions.release, Release(b"k", MINE, 20, reopen=True)),
-        (transitions.renew, Renew(b"k", MINE, 10, 20)),
+        (decisions.finish, Finish(b"k", MINE, 20, b"r", "json")),
+        (decisions.fail, Fail(b"k", MINE, 20, "E")),
+        (decisions.release, Release(b"k", MINE, 20)),
+        (decisions.release, Release(b"k", MINE, 20, reopen=True)),
+        (decisions.renew, Renew(b"k", MINE, 10, 20)),
     ],
 )
 def test_nothing_can_be_done_to_a_free_key(verb, change):

@@ -26,7 +26,7 @@ def sign(url):
     """The bytes by which a verb is known on the wire."""
     if url.startswith("redis"):
         commands = {"claim": b"$3\r\nGET\r\n$2\r\nPX\r\n", "mark": b"$2\r\nNX\r\n$2\r\nPX\r\n"}
-        scripts = {"finish": "close", "fail": "close", "forget": "delete", "reopen": "release"}
+        scripts = {"finish": "finish", "fail": "finish", "forget": "delete", "reopen": "release"}
         return lambda verb: commands.get(verb) or script(scripts.get(verb, verb)).sha
     functions = {"reopen": "release", "resolve": "finish"}
     statements = {"forget": b"DELETE FROM dupeproof_records"}

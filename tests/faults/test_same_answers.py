@@ -9,7 +9,7 @@ import time
 import psycopg
 import pytest
 
-from dupeproof.core import transitions
+from dupeproof.core import decisions
 from dupeproof.core.records import ClaimRequest, Terms
 from dupeproof.sql import adapt
 from dupeproof.stores import open_store, records_in_transaction
@@ -44,7 +44,7 @@ def test_a_store_answers_as_the_memory_store_does(url):
 
 def finished(memory, request, attempt):
     """What the table says of it, applied to the memory store."""
-    record = transitions.finish_in_transaction(
+    record = decisions.finish_in_transaction(
         memory._records.get(request.key), request, attempt, b"7", "json", memory._clock()
     )
     if record is not None:

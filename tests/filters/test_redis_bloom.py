@@ -11,7 +11,7 @@ import redis
 
 from dupeproof import ConfigError, KeyInvalid, StoreUnavailable
 from dupeproof.filters import AsyncRedisBloom, RedisBloom
-from dupeproof.filters.redis_bits_layout import bloom_script, names
+from dupeproof.filters.redis_bloom_layout import bloom_script, names
 from dupeproof_lab.servers import keyspace
 from support.proxy import Proxy
 from support.stores import on

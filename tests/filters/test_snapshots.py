@@ -111,6 +111,6 @@ def test_what_is_not_for_us_is_told_apart(path, tmp_path):
 
 def test_bits_of_other_hash_functions_are_refused(path, monkeypatch):
     Bloom(10).snapshot(path)
-    monkeypatch.setattr("dupeproof.filters.bits._PROBE", "hashed differently")
+    monkeypatch.setattr("dupeproof.filters.bloom_bits._PROBE", "hashed differently")
     with pytest.raises(ConfigError, match="fastbloom-rs"):
         Bloom.restore(path)

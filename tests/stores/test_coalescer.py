@@ -10,9 +10,9 @@ import pytest
 from dupeproof.core.records import Finish
 from dupeproof.errors import StoreUnavailable
 from dupeproof.guards.runtime_async import insisting
-from dupeproof.stores.batch import LARGEST_BATCH, LARGEST_CALL, MOST_WAITING
 from dupeproof.stores.coalescer import Coalescer
 from dupeproof.stores.coalescer_async import AsyncCoalescer
+from dupeproof.stores.coalescer_batch import LARGEST_BATCH, LARGEST_CALL, MOST_WAITING
 
 
 class Peculiar(Exception):

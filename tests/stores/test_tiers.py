@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dupeproof import AsyncOnce, Once
-from dupeproof.core import transitions
+from dupeproof.core import decisions
 from dupeproof.core.protocols import KeepsCopies, ability
 from dupeproof.core.records import ClaimRequest, Fail, Finish, Mark, Release, Reservation, Terms
 from dupeproof.errors import ConfigError, StoreUnavailable
@@ -95,7 +95,7 @@ class World:
             [found] = self.memory.get([digest])
             for fingerprint in FINGERPRINTS:
                 request = ClaimRequest(digest, b"somebody", TERMS[0], fingerprint)
-                expected, _ = transitions.claim(found and found.record, request, self.clock())
+                expected, _ = decisions.claim(found and found.record, request, self.clock())
                 assert copies.answer(place.kept, request) == expected
 
 

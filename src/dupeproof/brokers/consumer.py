@@ -1,5 +1,5 @@
 # Written by tools/twins.py from src/dupeproof/brokers/consumer_async.py; change that file instead.
-"""Consumer: takes messages from a broker, has them worked on, and tells the broker only after the commit.
+"""Consumer: takes messages from a broker, has them worked on, and acknowledges only after the commit.
 
 One task owns the connection to the broker, and does nothing that takes long: it fetches, starts workers, acknowledges what
 they are through with, and gives signs of life. So however long a handler takes, the broker hears from us; and whatever a
@@ -73,7 +73,7 @@ class Consumer:
         self.tally = Tally()
 
     def run(self) -> None:
-        """Consume until told to stop. A broker that is down is tried again; a queue that is not there is an error."""
+        """Consume until `stop()`. A broker that is down is tried again; a queue that is not there is an error."""
         self._processor.check()
         self._worker_queues = WorkerQueues(
             self._plan.concurrency, self._plan.batch
@@ -196,7 +196,7 @@ class Consumer:
         self._keep()
 
     def _sort(self, finished: Sequence[Finished]) -> list[Decided]:
-        """Verdicts to be told to the broker; what has none goes back to its worker queue."""
+        """Verdicts for the broker; what has none goes back to its worker queue."""
         decided: list[Decided] = []
         for each in finished:
             if isinstance(each.outcome, BaseException):

@@ -18,7 +18,7 @@ from dupeproof.errors import ConfigError
 from dupeproof.inbox import AsyncInbox
 from dupeproof.keys.canonical import canonical
 from dupeproof.keys.ids import content_id
-from dupeproof.keys.messages import Missing, from_amqp, from_headers, from_others
+from dupeproof.keys.message_ids import Missing, from_amqp, from_headers, from_others
 from dupeproof.keys.names import check_key
 
 try:

@@ -46,7 +46,7 @@ class Health(Struct, frozen=True):
     in_hand: int
     """Messages that were delivered and are not decided."""
     lag: int | None
-    """Messages that waited at the broker when it was last asked, every ten seconds; None where it does not tell."""
+    """Messages that waited at the broker when it was last asked, every ten seconds; None where it does not say."""
 
 
 def health_of(trouble: str, turned_at: float, within: Duration, *, in_hand: int, lag: int | None) -> Health:

@@ -30,7 +30,7 @@ class Source(Protocol):
         ...
 
     def acknowledge(self, decided: Sequence[Decided]) -> None:
-        """Tell the broker. Each delivery is decided once, and only while it is held."""
+        """Acknowledge, or hand back. Each delivery is decided once, and only while it is held."""
         ...
 
     def keep(self, deliveries: Sequence[Delivery]) -> None:
@@ -46,7 +46,7 @@ class Source(Protocol):
         ...
 
     def lag(self) -> int | None:
-        """How many messages wait at the broker; None where it does not tell."""
+        """How many messages wait at the broker; None where it does not say."""
         ...
 
     def close(self) -> None:

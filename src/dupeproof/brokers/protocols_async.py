@@ -29,7 +29,7 @@ class AsyncSource(Protocol):
         ...
 
     async def acknowledge(self, decided: Sequence[Decided]) -> None:
-        """Tell the broker. Each delivery is decided once, and only while it is held."""
+        """Acknowledge, or hand back. Each delivery is decided once, and only while it is held."""
         ...
 
     async def keep(self, deliveries: Sequence[Delivery]) -> None:
@@ -45,7 +45,7 @@ class AsyncSource(Protocol):
         ...
 
     async def lag(self) -> int | None:
-        """How many messages wait at the broker; None where it does not tell."""
+        """How many messages wait at the broker; None where it does not say."""
         ...
 
     async def close(self) -> None:

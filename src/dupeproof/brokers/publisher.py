@@ -43,7 +43,7 @@ class BrokerPublisher(ABC):
         """
 
     def _unfit(self, _: Message, /) -> NotPublished | None:
-        """What the broker's own rules, and the limits it told when we connected, say against a message."""
+        """What the broker's own rules, and the limits it sent when we connected, say against a message."""
         return None
 
     @abstractmethod

@@ -8,7 +8,7 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from dupeproof import defaults
-from dupeproof.console.request_limits import Desk
+from dupeproof.console.request_limits import Backend
 from dupeproof.core.states import Event, State, allows
 from dupeproof.errors import ConfigError, DupeproofError
 
@@ -82,9 +82,9 @@ def chosen(actions: dict[str, Action], name: str) -> Action:
     return actions[name]
 
 
-async def change_key(desk: Desk, name: str, target: KeyTarget) -> bool:
+async def change_key(backend: Backend, name: str, target: KeyTarget) -> bool:
     """Each is one step of the store, which refuses what is no longer so."""
-    once = desk.once(target.namespace, window=target.window)
+    once = backend.once(target.namespace, window=target.window)
     if name == "release":
         return await once.reopen(target.key)
     if name == "resolve":
@@ -92,26 +92,26 @@ async def change_key(desk: Desk, name: str, target: KeyTarget) -> bool:
     return await once.forget(target.key)
 
 
-async def move_message(desk: Desk, name: Literal["retry", "drop"], message_id: str) -> bool:
-    assert desk.source is not None
-    moved = await (desk.source.retry if name == "retry" else desk.source.drop)([message_id])
+async def move_message(backend: Backend, name: Literal["retry", "drop"], message_id: str) -> bool:
+    assert backend.source is not None
+    moved = await (backend.source.retry if name == "retry" else backend.source.drop)([message_id])
     return message_id in moved
 
 
 async def audited(
-    request: Request, desk: Desk, name: str, what: str, change: Callable[[], Awaitable[bool]]
+    request: Request, backend: Backend, name: str, what: str, change: Callable[[], Awaitable[bool]]
 ) -> str:
     """Do it, with a line in the audit before and after; what came of it, for people."""
-    who = desk.who(request)
-    desk.audit.write(who=who, did=name, what=what, outcome="begins")
+    who = backend.who(request)
+    backend.audit.write(who=who, did=name, what=what, outcome="begins")
     try:
         outcome = "done" if await change() else "nothing to do: it is not in that state any more"
     except DupeproofError as exc:
         outcome = f"refused: {exc}"
     except BaseException as exc:
-        desk.audit.write(who=who, did=name, what=what, outcome=f"unknown: {type(exc).__name__}")
+        backend.audit.write(who=who, did=name, what=what, outcome=f"unknown: {type(exc).__name__}")
         raise
-    desk.audit.write(who=who, did=name, what=what, outcome=outcome)
+    backend.audit.write(who=who, did=name, what=what, outcome=outcome)
     return outcome
 
 

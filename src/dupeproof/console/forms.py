@@ -37,7 +37,7 @@ def path_to(request: Request, name: str, **parameters: str) -> str:
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    desk = desk_of(request)
+    backend = desk_of(request)
 
     text = (
         _templates()
@@ -45,9 +45,9 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
         .render(
             path=partial(path_to, request),
             here=request.url.path,
-            store=desk.name,
-            read_only=desk.sessions.read_only,
-            session=desk.sessions.of(request),
+            store=backend.name,
+            read_only=backend.sessions.read_only,
+            session=backend.sessions.of(request),
             **values,
         )
     )

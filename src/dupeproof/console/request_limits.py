@@ -31,7 +31,7 @@ class OutboxState(Struct, frozen=True):
     dead: list[DeadMessage]
 
 
-class Desk:
+class Backend:
     """Pages exist only for what the store or its database can show."""
 
     def __init__(
@@ -83,9 +83,9 @@ class Desk:
             await self.store.close()
 
 
-def desk_of(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
+def desk_of(request: Request) -> Backend:
+    backend: Backend = request.app.state.backend
+    return backend
 
 
 def _sql_database(url: str | None) -> str | None:

@@ -11,7 +11,7 @@ def is_async(function: object) -> bool:
 
 
 def takes(function: Any, arguments: int, names: Iterable[str] = ()) -> bool:
-    """Whether it can be called with so many positional arguments and these names; one that does not tell is believed."""
+    """Whether it can be called with so many positional arguments and these names; one without a signature is believed."""
     try:
         known = signature(function)
     except (TypeError, ValueError):

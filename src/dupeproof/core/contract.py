@@ -50,7 +50,7 @@ class Store(Purgeable, Protocol):
     """The contract every store keeps."""
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        """Take keys that are free, failed or abandoned; tell what the others are. A replay writes nothing."""
+        """Take keys that are free, failed or abandoned; say what the others are. A replay writes nothing."""
         ...
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
@@ -103,7 +103,7 @@ class SeenSet(Protocol):
 
 @runtime_checkable
 class Sequenced(Protocol):
-    """Ability: one row per producer that tells which of its numbers came."""
+    """Ability: one row per producer with the numbers that came."""
 
     def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
         """Decide each by `core.sequences.decide`, in the order given. Must not be repeated after a lost reply."""
@@ -118,7 +118,7 @@ class Sequenced(Protocol):
 
 @runtime_checkable
 class Waitable(Protocol):
-    """Ability: tells when a running key has changed, so that waiting needs no polling."""
+    """Ability: notifies when a running key has changed, so that waiting needs no polling."""
 
     def wait(self, key: bytes, seconds: float) -> None:
         """Return when the key is finished, failed, released or forgotten, or after `seconds`. May return early."""

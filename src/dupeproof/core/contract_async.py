@@ -49,7 +49,7 @@ class AsyncStore(AsyncPurgeable, Protocol):
     """The contract every store keeps."""
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
-        """Take keys that are free, failed or abandoned; tell what the others are. A replay writes nothing."""
+        """Take keys that are free, failed or abandoned; say what the others are. A replay writes nothing."""
         ...
 
     async def finish(self, changes: Sequence[Finish]) -> list[bool]:
@@ -102,7 +102,7 @@ class AsyncSeenSet(Protocol):
 
 @runtime_checkable
 class AsyncSequenced(Protocol):
-    """Ability: one row per producer that tells which of its numbers came."""
+    """Ability: one row per producer with the numbers that came."""
 
     async def advance(self, numbers: Sequence[Number]) -> list[Verdict]:
         """Decide each by `core.sequences.decide`, in the order given. Must not be repeated after a lost reply."""
@@ -117,7 +117,7 @@ class AsyncSequenced(Protocol):
 
 @runtime_checkable
 class AsyncWaitable(Protocol):
-    """Ability: tells when a running key has changed, so that waiting needs no polling."""
+    """Ability: notifies when a running key has changed, so that waiting needs no polling."""
 
     async def wait(self, key: bytes, seconds: float) -> None:
         """Return when the key is finished, failed, released or forgotten, or after `seconds`. May return early."""

@@ -20,10 +20,10 @@ VARIABLE = "DUPEPROOF_CRASH_AT"
 POINTS = {
     "after-mark": "inbox: the message is marked, its transaction still open",
     "before-commit": "inbox.transaction(): the work is done, nothing committed",
-    "after-commit": "inbox.transaction(): committed, nobody told yet",
+    "after-commit": "inbox.transaction(): committed, not returned yet",
     "after-claim": "guards: the key is claimed, the function not begun",
     "after-effect": "guards: the function has returned, its result not stored",
-    "after-finish": "guards: the result is stored, the caller not told yet",
+    "after-finish": "guards: the result is stored, not returned to the caller yet",
     "after-publish-before-mark": "relay: the message is published, not yet marked as sent",
 }
 

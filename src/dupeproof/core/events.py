@@ -39,14 +39,14 @@ class Kind(StrEnum):
     STORE_DOWN = "store_down"
     PURGED = "purged"
     PUBLISHER_DOWN = "publisher_down"
-    """A relay could publish nothing of what it tried. No message is blamed; told at every try."""
+    """A relay could publish nothing of what it tried. No message is blamed. Emitted at every try."""
     SENT = "sent"
     SENT_AGAIN = "sent_again"
     BACKLOG = "backlog"
     LAG = "lag"
     """Of a consumer: `count` messages wait at the broker for the group `namespace` in the queue `name`."""
     STORE_CALL = "store_call"
-    """A batch was sent to a store; `name` is the verb. Told only to listeners that have `wants_store_calls`."""
+    """A batch was sent to a store; `name` is the verb. Only for listeners that have `wants_store_calls`."""
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -85,14 +85,14 @@ def store_observers(listeners: Sequence[Listener]) -> list[Listener]:
 
 
 class Emitter:
-    """Tells of one kind of event, where it happens often: listeners that only count need no event for that.
+    """Emits one kind of event, where it happens often: listeners that only count need no event for that.
 
-        for count in tell.counts:
+        for count in emit.counts:
             next(count)
-        if tell.listeners:
-            tell(key, attempt)
+        if emit.listeners:
+            emit(key, attempt)
 
-    Written out by those who tell, because each call of a Python function costs more than the counting.
+    Written out where events are emitted, because each call of a Python function costs more than the counting.
     """
 
     __slots__ = ("_kind", "_name", "_namespace", "counts", "listeners")
@@ -121,17 +121,17 @@ class Emitters(dict[Kind, Emitter]):
 
     def __missing__(self, kind: Kind) -> Emitter:
         listeners, namespace, name = self._of
-        tell = self[kind] = Emitter(listeners, kind, namespace, name)
-        return tell
+        emitter = self[kind] = Emitter(listeners, kind, namespace, name)
+        return emitter
 
 
 def _count_of(listener: object, kind: Kind, namespace: str, name: str) -> "itertools.count[int] | None":
-    """What to add one to for a listener that only counts; None for one that must be told, whatever it calls `count_of`."""
+    """What to add one to for a listener that only counts; None for one that needs the event, whatever it calls `count_of`."""
     count_of = getattr(listener, "count_of", None)
     try:
         found = None if count_of is None else count_of(kind, namespace, name)
     except Exception:
-        logger.exception("An event listener failed to count; it is told instead")
+        logger.exception("An event listener failed to count; it gets the events instead")
         return None
     return found if isinstance(found, itertools.count) else None
 

@@ -188,7 +188,7 @@ class Stats(Struct, frozen=True, kw_only=True):
     inbox: int = 0
     """Live marks of inboxes, where the store shares its database with them."""
     bytes: int | None = None
-    """Size on disk or in memory where the store can tell."""
+    """Size on disk or in memory where the store knows it."""
 
 
 class Health(Struct, frozen=True, kw_only=True):

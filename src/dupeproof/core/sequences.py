@@ -1,4 +1,4 @@
-"""Numbered messages: one row per producer tells which numbers came, however many there were.
+"""Numbered messages: one row per producer says which numbers came, however many there were.
 
 A producer numbers its messages and bears an epoch, which grows each time it starts anew. Its row remembers every number
 from `floor` on; the floor follows `gap` behind the highest number, so the row stays small and needs no window.
@@ -45,7 +45,7 @@ class Row(Struct, frozen=True, gc=False):
 class SequenceStats(Struct, frozen=True, kw_only=True):
     producers: int
     bytes: int | None = None
-    """Size on disk or in memory where the store can tell."""
+    """Size on disk or in memory where the store knows it."""
 
 
 def decide(row: Row | None, number: Number) -> tuple[Verdict, Row | None]:

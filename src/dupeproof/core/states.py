@@ -15,7 +15,7 @@ Two things follow that are easy to get wrong elsewhere, so they stand in the tab
 RUNNING, DONE, FAILED and DEAD are stored. FREE is the absence of a record. ABANDONED and HELD are RUNNING
 records whose lease is over, seen by the clock of the store; an owner that holds its key ends its own lease. The table has one reading for each place that writes a record:
 
-* memory and SQLite: `core/transitions.py`, in Python
+* memory and SQLite: `core/decisions.py`, in Python
 * Redis: `stores/redis/scripts`, in Lua
 * PostgreSQL: `dupeproof_*_v1` in `stores/postgres/migrations`, in SQL
 * the caller's own transaction, on PostgreSQL and SQLite: `stores/record_statements.py`

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Self
 
 from dupeproof.filters import snapshots
-from dupeproof.filters.bits import error_rate as current_error_rate
-from dupeproof.filters.bits import make_bits, probe, restored_bits, size
+from dupeproof.filters.bloom_bits import error_rate as current_error_rate
+from dupeproof.filters.bloom_bits import make_bits, probe, restored_bits, size
 from dupeproof.filters.local import LocalFilter
 from dupeproof.filters.options import MOST_IDS, Acceptance, check_error_rate, whole
 from dupeproof.filters.stats import FilterStats

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from dupeproof.errors import ConfigError, StoreUnavailable
-from dupeproof.filters import redis_bits_layout
-from dupeproof.filters.redis_bits_layout import Held, Names, Settings
+from dupeproof.filters import redis_bloom_layout
+from dupeproof.filters.redis_bloom_layout import Held, Names, Settings
 from dupeproof.stores.redis.client import Client
 from dupeproof.stores.redis.resp import pack
 
@@ -30,7 +30,7 @@ def open_bits(client: Client, settings: Settings) -> Bits:
     commands = [pack(b"EXISTS", names.module), pack(b"GET", names.made_for), pack(b"EXISTS", names.bits)]
     is_there, made_for, in_string = client.send(commands, [names.tag] * 3)
     if made_for is not None:
-        redis_bits_layout.check_made_for(settings.name, settings.made_for, made_for)
+        redis_bloom_layout.check_made_for(settings.name, settings.made_for, made_for)
         return ModuleBits(client, settings)
     if is_there:
         raise ConfigError(
@@ -39,7 +39,7 @@ def open_bits(client: Client, settings: Settings) -> Bits:
         )
     if not in_string and _has_module(client, names):
         return ModuleBits(client, settings)
-    redis_bits_layout.check_fits(settings.shape)
+    redis_bloom_layout.check_fits(settings.shape)
     return PlainBits(client, settings)
 
 
@@ -71,10 +71,10 @@ class PlainBits:
         names, shape = self._settings.names, self._settings.shape
         _, added = self._run(b"look", [])
         [taken] = self._client.send([pack(b"BITCOUNT", names.bits, b"24", b"-1")], [names.tag])
-        return Held(added, redis_bits_layout.size(shape), shape.error_rate(taken / shape.bits))
+        return Held(added, redis_bloom_layout.size(shape), shape.error_rate(taken / shape.bits))
 
     def _run(self, verb: bytes, digests: Sequence[bytes]) -> tuple[list[bool], int]:
-        settings, running = self._settings, redis_bits_layout.bloom_script()
+        settings, running = self._settings, redis_bloom_layout.bloom_script()
         part = (
             [settings.names.bits],
             [
@@ -92,7 +92,7 @@ class PlainBits:
             in_full=lambda _: running.in_full(*part),
         )
         if len(answer) == 1:
-            redis_bits_layout.check_made_for(settings.name, settings.made_for, answer[0])
+            redis_bloom_layout.check_made_for(settings.name, settings.made_for, answer[0])
         letters, added = answer
         return [letter == 49 for letter in letters], added
 
@@ -117,7 +117,7 @@ class ModuleBits:
         ]  # fmt: skip
         before, answers, info = self._client.send(commands, [names.tag] * 3, repeat=False)
         if before is not None:
-            redis_bits_layout.check_made_for(settings.name, settings.made_for, before)
+            redis_bloom_layout.check_made_for(settings.name, settings.made_for, before)
         return [answer == 1 for answer in answers], self._checked(info).added
 
     def look(self, digests: Sequence[bytes]) -> list[bool]:

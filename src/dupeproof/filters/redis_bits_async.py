@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from dupeproof.errors import ConfigError, StoreUnavailable
-from dupeproof.filters import redis_bits_layout
-from dupeproof.filters.redis_bits_layout import Held, Names, Settings
+from dupeproof.filters import redis_bloom_layout
+from dupeproof.filters.redis_bloom_layout import Held, Names, Settings
 from dupeproof.stores.redis.client_async import AsyncClient
 from dupeproof.stores.redis.resp import pack
 
@@ -29,7 +29,7 @@ async def open_bits(client: AsyncClient, settings: Settings) -> AsyncBits:
     commands = [pack(b"EXISTS", names.module), pack(b"GET", names.made_for), pack(b"EXISTS", names.bits)]
     is_there, made_for, in_string = await client.send(commands, [names.tag] * 3)
     if made_for is not None:
-        redis_bits_layout.check_made_for(settings.name, settings.made_for, made_for)
+        redis_bloom_layout.check_made_for(settings.name, settings.made_for, made_for)
         return AsyncModuleBits(client, settings)
     if is_there:
         raise ConfigError(
@@ -38,7 +38,7 @@ async def open_bits(client: AsyncClient, settings: Settings) -> AsyncBits:
         )
     if not in_string and await _has_module(client, names):
         return AsyncModuleBits(client, settings)
-    redis_bits_layout.check_fits(settings.shape)
+    redis_bloom_layout.check_fits(settings.shape)
     return AsyncPlainBits(client, settings)
 
 
@@ -70,10 +70,10 @@ class AsyncPlainBits:
         names, shape = self._settings.names, self._settings.shape
         _, added = await self._run(b"look", [])
         [taken] = await self._client.send([pack(b"BITCOUNT", names.bits, b"24", b"-1")], [names.tag])
-        return Held(added, redis_bits_layout.size(shape), shape.error_rate(taken / shape.bits))
+        return Held(added, redis_bloom_layout.size(shape), shape.error_rate(taken / shape.bits))
 
     async def _run(self, verb: bytes, digests: Sequence[bytes]) -> tuple[list[bool], int]:
-        settings, running = self._settings, redis_bits_layout.bloom_script()
+        settings, running = self._settings, redis_bloom_layout.bloom_script()
         part = (
             [settings.names.bits],
             [
@@ -91,7 +91,7 @@ class AsyncPlainBits:
             in_full=lambda _: running.in_full(*part),
         )
         if len(answer) == 1:
-            redis_bits_layout.check_made_for(settings.name, settings.made_for, answer[0])
+            redis_bloom_layout.check_made_for(settings.name, settings.made_for, answer[0])
         letters, added = answer
         return [letter == 49 for letter in letters], added
 
@@ -116,7 +116,7 @@ class AsyncModuleBits:
         ]  # fmt: skip
         before, answers, info = await self._client.send(commands, [names.tag] * 3, repeat=False)
         if before is not None:
-            redis_bits_layout.check_made_for(settings.name, settings.made_for, before)
+            redis_bloom_layout.check_made_for(settings.name, settings.made_for, before)
         return [answer == 1 for answer in answers], self._checked(info).added
 
     async def look(self, digests: Sequence[bytes]) -> list[bool]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from dupeproof.filters import redis_bits_layout
+from dupeproof.filters import redis_bloom_layout
 from dupeproof.filters.options import MOST_IDS, Acceptance, OnceOver, check_error_rate, whole
 from dupeproof.filters.redis import redis_store
 from dupeproof.filters.redis_bits import Bits, open_bits
@@ -39,13 +39,13 @@ class RedisBloom:
         *,
         accept_errors: bool = False,
     ) -> None:
-        self._settings = redis_bits_layout.Settings(
+        self._settings = redis_bloom_layout.Settings(
             name=name,
-            names=redis_bits_layout.names(name),
+            names=redis_bloom_layout.names(name),
             capacity=whole(capacity, "capacity", most=MOST_IDS),
             error_rate=check_error_rate(error_rate),
-            shape=redis_bits_layout.shape(capacity, error_rate),
-            made_for=redis_bits_layout.made_for(capacity, error_rate),
+            shape=redis_bloom_layout.shape(capacity, error_rate),
+            made_for=redis_bloom_layout.made_for(capacity, error_rate),
         )
         self._acceptance = Acceptance(accept_errors, error_rate)
         self._over = OnceOver()

@@ -9,8 +9,8 @@ from dupeproof.core.clock import Clock, steady_clock, system_clock
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.errors import ConfigError
 from dupeproof.filters import snapshots
-from dupeproof.filters.bits import Bits, make_bits, probe, restored_bits, size
-from dupeproof.filters.bits import error_rate as current_error_rate
+from dupeproof.filters.bloom_bits import Bits, make_bits, probe, restored_bits, size
+from dupeproof.filters.bloom_bits import error_rate as current_error_rate
 from dupeproof.filters.local import LocalFilter
 from dupeproof.filters.options import MOST_IDS, Acceptance, check_error_rate, whole
 from dupeproof.filters.stats import FilterStats

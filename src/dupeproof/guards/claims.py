@@ -265,7 +265,7 @@ class Claim:
         return change
 
     def closing(self, value: Any) -> Finish:
-        """What to tell the store of the value; from here on the heartbeat's opinion does not count."""
+        """The change for the store; from here on the heartbeat's opinion does not count."""
         if not self._open:
             self._check_open()
         self._closing = True
@@ -323,7 +323,7 @@ class Claim:
     def release(self) -> bool:
         """Hand the claim back because nothing was done. False when it was no longer yours.
 
-        A store that cannot be told now is told when it answers again.
+        If the store is away, this is sent when it answers again.
         """
         if not self._open:
             return False
@@ -443,7 +443,7 @@ class Claim:
         return Renew(self._request.key, self.token, terms.lease, terms.window)
 
     def renewal_refused(self) -> None:
-        if not self._closing:  # the answer to the finish will tell
+        if not self._closing:  # the answer to the finish will show it
             self.lost = True
             self._publish(Kind.LOST)
 

@@ -41,7 +41,7 @@ class AsyncSlot:
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # A cancellation tells nothing about whether the action happened; only its own error does.
+        # A cancellation says nothing about whether the action happened; only its own error does.
         if isinstance(exc, Exception):
             try:
                 await self.give_back()

@@ -38,7 +38,7 @@ class Engine:
         self.on_dead = on_dead
         self.cache = cache
         self._waitable = store if isinstance(store, Waitable) else None
-        self._afterwards = Afterwards(self._tell)
+        self._afterwards = Afterwards(self._report)
 
     def ask(self, requests: list[ClaimRequest]) -> list[outcomes.Outcome]:
         try:
@@ -75,7 +75,7 @@ class Engine:
         self.release(list(map(handing_back, requests)))
 
     def release(self, changes: list[Release]) -> list[bool]:
-        """False for those that were no longer ours, as far as the store can tell now."""
+        """False for those that were no longer ours, as far as the store knows now."""
         return self._release(changes)
 
     def _release(self, changes: list[Release]) -> list[bool]:
@@ -112,7 +112,7 @@ class Engine:
             try:
                 self.finish(changes, left)
             except StoreUnavailable as exc:
-                # Whoever cancelled must not be told of something else, or find the call going on.
+                # Whoever cancelled must not get another error, or find the call going on.
                 logger.warning("Work of a call that was cancelled is done and not recorded: %s", exc)
             raise
 
@@ -145,7 +145,7 @@ class Engine:
             self.cache.drop(key)
 
     def learn(self, key: bytes, drops: int) -> None:
-        """Keep a finished record in the cache. Its claim told the result, but not how long that will be good."""
+        """Keep a finished record in the cache. Its claim has the result, but not how long that will be good."""
         assert self.cache is not None
         asked = time.monotonic()
         try:
@@ -159,9 +159,9 @@ class Engine:
             self.cache.keep(key, record.fingerprint, done, until=until, drops=drops)
 
     def fail(self, change: Fail) -> bool:
-        """Worth repeating where it is the last attempt, which only the one who made it can tell the hook of.
+        """Worth repeating where it is the last attempt, which only the one who made it can report to the hook.
 
-        The others are told when the store answers again, if need be after the call has raised the error of its work.
+        The others are sent when the store answers again, if need be after the call has raised the error of its work.
         """
         for pause in _RETRIES if change.dead else ():
             try:
@@ -178,11 +178,11 @@ class Engine:
         return ours
 
     def stop(self) -> None:
-        """Renew no more, when the claims that are open have come to their end, and tell the store no more."""
+        """Renew no more, when the claims that are open have come to their end, and send the store nothing more."""
         self.heartbeat.stop()
         self._afterwards.stop()
 
-    def _tell(self, changes: list[Release | Fail]) -> None:
+    def _report(self, changes: list[Release | Fail]) -> None:
         releases = [change for change in changes if isinstance(change, Release)]
         fails = [change for change in changes if isinstance(change, Fail)]
         if releases:

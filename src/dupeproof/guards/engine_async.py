@@ -37,7 +37,7 @@ class AsyncEngine:
         self.on_dead = on_dead
         self.cache = cache
         self._waitable = store if isinstance(store, AsyncWaitable) else None
-        self._afterwards = Afterwards(self._tell)
+        self._afterwards = Afterwards(self._report)
 
     async def ask(self, requests: list[ClaimRequest]) -> list[outcomes.Outcome]:
         try:
@@ -74,7 +74,7 @@ class AsyncEngine:
         await self.release(list(map(handing_back, requests)))
 
     async def release(self, changes: list[Release]) -> list[bool]:
-        """False for those that were no longer ours, as far as the store can tell now."""
+        """False for those that were no longer ours, as far as the store knows now."""
         return await insisting(self._release, changes)
 
     async def _release(self, changes: list[Release]) -> list[bool]:
@@ -111,7 +111,7 @@ class AsyncEngine:
             try:
                 await shielded(self.finish(changes, left))
             except StoreUnavailable as exc:
-                # Whoever cancelled must not be told of something else, or find the call going on.
+                # Whoever cancelled must not get another error, or find the call going on.
                 logger.warning("Work of a call that was cancelled is done and not recorded: %s", exc)
             raise
 
@@ -144,7 +144,7 @@ class AsyncEngine:
             self.cache.drop(key)
 
     async def learn(self, key: bytes, drops: int) -> None:
-        """Keep a finished record in the cache. Its claim told the result, but not how long that will be good."""
+        """Keep a finished record in the cache. Its claim has the result, but not how long that will be good."""
         assert self.cache is not None
         asked = time.monotonic()
         try:
@@ -158,9 +158,9 @@ class AsyncEngine:
             self.cache.keep(key, record.fingerprint, done, until=until, drops=drops)
 
     async def fail(self, change: Fail) -> bool:
-        """Worth repeating where it is the last attempt, which only the one who made it can tell the hook of.
+        """Worth repeating where it is the last attempt, which only the one who made it can report to the hook.
 
-        The others are told when the store answers again, if need be after the call has raised the error of its work.
+        The others are sent when the store answers again, if need be after the call has raised the error of its work.
         """
         for pause in _RETRIES if change.dead else ():
             try:
@@ -177,11 +177,11 @@ class AsyncEngine:
         return ours
 
     async def stop(self) -> None:
-        """Renew no more, when the claims that are open have come to their end, and tell the store no more."""
+        """Renew no more, when the claims that are open have come to their end, and send the store nothing more."""
         await self.heartbeat.stop()
         await self._afterwards.stop()
 
-    async def _tell(self, changes: list[Release | Fail]) -> None:
+    async def _report(self, changes: list[Release | Fail]) -> None:
         releases = [change for change in changes if isinstance(change, Release)]
         fails = [change for change in changes if isinstance(change, Fail)]
         if releases:

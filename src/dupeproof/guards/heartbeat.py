@@ -120,7 +120,7 @@ class RenewalSchedule:
 
 
 class Heartbeat:
-    """Renews open claims every third of their lease, from one daemon thread that ends after ten idle seconds.
+    """Renews open claims (`defaults.HEARTBEATS_PER_LEASE` times in a lease), from one daemon thread that ends after ten idle seconds.
 
     The thread gets its turn from the interpreter however busy the handler is; only a C extension that keeps the
     GIL for longer than the lease could starve it. A forked child starts without claims: those of its parent are not

@@ -229,7 +229,7 @@ class Once:
         return Claim(self._claims, check_key(key), self._returns(fn), compared).run(fn, args, kwargs)
 
     def attempt(self, key: Key, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Result[R]:
-        """Like `run`, and tells whether the value is a replay and which attempt made it."""
+        """Like `run`, and says whether the value is a replay and which attempt made it."""
         compared = call_digest(args, kwargs)
         claim = Claim(self._claims, check_key(key), self._returns(fn), compared)
         value = claim.run(fn, args, kwargs)
@@ -247,7 +247,7 @@ class Once:
         """Call `fn` for each item as `run(key(item), fn, item)` would, a batch of them claimed and finished in one go.
 
         The values come back in order. If some items failed, or their keys could not be had, the others are done all
-        the same, and an `ExceptionGroup` tells of those; the values are there on the next call. A crash may repeat what
+        the same, and an `ExceptionGroup` has their errors; the values are there on the next call. A crash may repeat what
         was done since the batch began, or in the last second of it: choose `batch` by how much of that you can bear.
         """
         results = self.attempt_many(items, fn, key=key, fingerprint=fingerprint, batch=batch)

@@ -33,10 +33,10 @@ def awaited(value: T) -> T:
 
 
 class Afterwards(Generic[C]):
-    """What the store is still to be told although nobody waits for it; tried again by a daemon thread until it answers."""
+    """Changes that are still to be sent to the store although nobody waits for them; tried again by a daemon thread until it answers."""
 
-    def __init__(self, tell: Callable[[list[C]], None]) -> None:
-        self._tell = tell
+    def __init__(self, send: Callable[[list[C]], None]) -> None:
+        self._send = send
         self.after_fork()
         forks.reset_in_children(self)
 
@@ -54,7 +54,9 @@ class Afterwards(Generic[C]):
                 try:
                     thread.start()
                 except RuntimeError as exc:  # too many threads, or the interpreter is ending
-                    logger.warning("The store is not told of %d claims for now: %s", len(self._changes), exc)
+                    logger.warning(
+                        "%d claims are not reported to the store for now: %s", len(self._changes), exc
+                    )
                 else:
                     self._thread = thread
 
@@ -77,10 +79,10 @@ class Afterwards(Generic[C]):
                     self._thread = None
                     return
             try:
-                self._tell(changes)
+                self._send(changes)
             except StoreUnavailable:
                 continue
             except Exception:
-                logger.exception("The store could not be told of %d claims", len(changes))
+                logger.exception("%d claims could not be reported to the store", len(changes))
             with self._changed:
                 self._changes = self._changes[len(changes) :]

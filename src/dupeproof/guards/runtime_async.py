@@ -28,7 +28,7 @@ async def awaited(value: Awaitable[T] | T) -> T:
 
 
 async def insisting(write: Callable[[C], Coroutine[Any, Any, T]], changes: C) -> T:
-    """Let a write that tells of an effect reach the store although its caller was cancelled.
+    """Let a write that records an effect reach the store although its caller was cancelled.
 
     It is one that may be sent twice. So it needs no task of its own until the caller is cancelled, which nearly none is.
     """
@@ -38,13 +38,13 @@ async def insisting(write: Callable[[C], Coroutine[Any, Any, T]], changes: C) ->
         try:
             await shielded(write(changes))
         except StoreUnavailable as exc:
-            # Whoever cancelled must not be told of something else.
+            # Whoever cancelled must not get another error.
             logger.warning("A write that outlived its cancelled caller failed: %s", exc)
         raise
 
 
 async def shielded(work: Coroutine[Any, Any, T]) -> T:
-    """Let a write that tells of an effect reach the store although its caller was cancelled, who then waits for it.
+    """Let a write that records an effect reach the store although its caller was cancelled, who then waits for it.
 
     Waiting matters: the loop may end right after the caller, and would take the write with it.
     """
@@ -61,10 +61,10 @@ async def shielded(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Afterwards(Generic[C]):
-    """What the store is still to be told although nobody waits for it; tried again by a task until it answers."""
+    """Changes that are still to be sent to the store although nobody waits for them; tried again by a task until it answers."""
 
-    def __init__(self, tell: Callable[[list[C]], Coroutine[Any, Any, None]]) -> None:
-        self._tell = tell
+    def __init__(self, send: Callable[[list[C]], Coroutine[Any, Any, None]]) -> None:
+        self._send = send
         self._changes: list[C] = []
         self._task: asyncio.Task[None] | None = None
         forks.reset_in_children(self)
@@ -94,9 +94,9 @@ class Afterwards(Generic[C]):
             if not changes:
                 return
             try:
-                await self._tell(changes)
+                await self._send(changes)
             except StoreUnavailable:
                 continue
             except Exception:
-                logger.exception("The store could not be told of %d claims", len(changes))
+                logger.exception("%d claims could not be reported to the store", len(changes))
             self._changes = self._changes[len(changes) :]

@@ -39,6 +39,8 @@ class RequestPolicy:
         self._owned = not isinstance(store, Once)
         self._warned = False
         self._mark = f"dupeproof.http/{self._claims.policy.terms.namespace}"
+        if self.rules.of_error is Fate.HOLD and not self._claims.policy.terms.hold:
+            raise ConfigError("on_error='hold' needs a guard made with on_abandoned='hold'")
 
     def wants(self, method: str, request: Any) -> bool:
         """Whether requests like this are to be guarded."""

@@ -4,7 +4,7 @@ from dupeproof.keys.arguments import KeyOf, KeySpec, bound_arguments, compile_ke
 from dupeproof.keys.canonical import canonical
 from dupeproof.keys.fingerprints import VOLATILE, digest, fingerprint
 from dupeproof.keys.ids import content_id, new_id
-from dupeproof.keys.messages import from_amqp, from_cloudevent, from_headers, from_kafka, kafka_position
+from dupeproof.keys.message_ids import from_amqp, from_cloudevent, from_headers, from_kafka, kafka_position
 from dupeproof.keys.names import check_key, check_namespace, key_digest
 
 __all__ = [

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dupeproof.core.clock import system_clock
-from dupeproof.outbox.steps import NOW_IN_MYSQL
+from dupeproof.outbox.relay_statements import NOW_IN_MYSQL
 from dupeproof.sql import CallerConnection, adapt
 from dupeproof.stores.mysql.connection import Database as MySQLDatabase
 from dupeproof.stores.sqlite import open_database

@@ -304,7 +304,7 @@ class Relay:
             sorted(set(map(shard_of, {message.place[0] for message in messages}))),
         )
         removed = self._source.record(delivered)
-        self._tell(sent, failed, again=len(sent) - removed)
+        self._emit(sent, failed, again=len(sent) - removed)
         return len(sent)
 
     def _failure(self, message: Message, result: BaseException) -> Failure | None:
@@ -337,7 +337,7 @@ class Relay:
         self._unreached[message.place] = self.sent
         return before is not None and self.sent > before
 
-    def _tell(self, sent: Sequence[Message], failed: Sequence[Failure], *, again: int) -> None:
+    def _emit(self, sent: Sequence[Message], failed: Sequence[Failure], *, again: int) -> None:
         if sent:
             lag = max(message.age for message in sent)
             publish(self._listeners, Event(kind=Kind.SENT, namespace=_SPACE, count=len(sent), seconds=lag))

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from dupeproof.errors import ConfigError
 from dupeproof.outbox.messages import Message
 from dupeproof.outbox.places import MySQLPlace, SQLitePlace
+from dupeproof.outbox.relay_steps import Place, StepwiseSource
 from dupeproof.outbox.reports import DeadMessage, Delivered, OutboxStatus
-from dupeproof.outbox.stepwise import Place, StepwiseSource
 from dupeproof.outbox.threaded import ThreadedSource
 from dupeproof.stores.urls import StoreURL, parse_url, redact
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from dupeproof.outbox.messages import Message
+from dupeproof.outbox.relay_steps import StepwiseSource
 from dupeproof.outbox.reports import DeadMessage, Delivered, OutboxStatus
-from dupeproof.outbox.stepwise import StepwiseSource
 
 P = ParamSpec("P")
 R = TypeVar("R")

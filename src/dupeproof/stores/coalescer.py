@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from dupeproof import forks
 from dupeproof.errors import StoreUnavailable
-from dupeproof.stores.batch import (
+from dupeproof.stores.coalescer_batch import (
     LARGEST_BATCH,
     LARGEST_CALL,
     MOST_WAITING,
@@ -134,7 +134,7 @@ class Coalescer(Generic[T, R]):
         return batch
 
     def _carry(self, batch: list[_Call[T, R]]) -> StoreUnavailable | None:
-        """Send the batch and tell its callers. What came instead of an answer, if the store could not be reached."""
+        """Send the batch and answer its callers. What came instead of an answer, if the store could not be reached."""
         try:
             distribute(batch, self._send(items_of(batch)))
         except StoreUnavailable as exc:
@@ -153,7 +153,7 @@ class Coalescer(Generic[T, R]):
     def _carry_each(self, batch: list[_Call[T, R]]) -> None:
         """The store took offence at one of them and did nothing: let each have an answer of its own.
 
-        If it cannot be reached any more, they are all told so: waiting for that once each would take for ever.
+        If it cannot be reached any more, they all get that error: waiting for that once each would take for ever.
         """
         left = deque(batch)
         try:

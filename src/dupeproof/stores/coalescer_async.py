@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from dupeproof.errors import StoreUnavailable
-from dupeproof.stores.batch import (
+from dupeproof.stores.coalescer_batch import (
     LARGEST_BATCH,
     LARGEST_CALL,
     MOST_WAITING,
@@ -145,7 +145,7 @@ class _LoopCoalescer(Generic[T, R]):
         return batch
 
     async def _carry(self, batch: list[_Call[T, R]]) -> StoreUnavailable | None:
-        """Send the batch and tell its callers. What came instead of an answer, if the store could not be reached."""
+        """Send the batch and answer its callers. What came instead of an answer, if the store could not be reached."""
         try:
             distribute(batch, await self._send(items_of(batch)))
         except StoreUnavailable as exc:
@@ -164,7 +164,7 @@ class _LoopCoalescer(Generic[T, R]):
     async def _carry_each(self, batch: list[_Call[T, R]]) -> None:
         """The store took offence at one of them and did nothing: let each have an answer of its own.
 
-        If it cannot be reached any more, they are all told so: waiting for that once each would take for ever.
+        If it cannot be reached any more, they all get that error: waiting for that once each would take for ever.
         """
         left = deque(batch)
         try:

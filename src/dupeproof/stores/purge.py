@@ -9,7 +9,7 @@ from dupeproof.stores import purge_statements
 
 
 def purge_inbox(adapted: CallerConnection, limit: int) -> int:
-    """How many went. What they told of late duplicates is kept, added up by group."""
+    """How many went. What they show of late duplicates is kept, added up by group."""
     rows = adapted.execute(purge_statements.REMOVE[adapted.dialect], {"most": limit})
     if adapted.dialect == "mysql":
         adapted.execute(purge_statements.REMOVE_LOCKED, {"most": len(rows)})

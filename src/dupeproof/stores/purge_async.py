@@ -8,7 +8,7 @@ from dupeproof.stores import purge_statements
 
 
 async def purge_inbox(adapted: AsyncCallerConnection, limit: int) -> int:
-    """How many went. What they told of late duplicates is kept, added up by group."""
+    """How many went. What they show of late duplicates is kept, added up by group."""
     rows = await adapted.execute(purge_statements.REMOVE[adapted.dialect], {"most": limit})
     if adapted.dialect == "mysql":
         await adapted.execute(purge_statements.REMOVE_LOCKED, {"most": len(rows)})

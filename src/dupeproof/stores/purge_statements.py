@@ -1,4 +1,4 @@
-"""Removing expired marks of inboxes, and keeping what they told of late duplicates: the statements."""
+"""Removing expired marks of inboxes, and keeping what they show of late duplicates: the statements."""
 
 from dupeproof.core.lateness import bucket_sql
 from dupeproof.sql.statements import Dialect
@@ -17,7 +17,7 @@ REMOVE: dict[Dialect, str] = {
     "sqlite": "DELETE FROM dupeproof_inbox WHERE key IN (SELECT key FROM dupeproof_inbox"  # noqa: S608
     f" WHERE expires_at <= {SQLITE_NOW} ORDER BY expires_at LIMIT :most)"
     f" RETURNING consumer_group, {_BUCKET}, 1, again, late, longest",
-    # Only locked by this one; MySQL cannot tell what it deletes.
+    # Only locked by this one; MySQL does not return what it deletes.
     "mysql": f"SELECT consumer_group, {_BUCKET}, 1, again, late, longest FROM dupeproof_inbox"  # noqa: S608
     " WHERE expires_at <= UTC_TIMESTAMP(3) ORDER BY expires_at LIMIT :most FOR UPDATE",
 }

@@ -1,7 +1,7 @@
 """The record of finished work in the caller's own transaction: the statements that write and read it. Pure.
 
 A record is written in one step: new, or in place of this very claim's, or of one that has expired, as
-`core.transitions.finish_in_transaction` decides. Whoever finds anything else there is not the owner of the key any more, and
+`core.decisions.finish_in_transaction` decides. Whoever finds anything else there is not the owner of the key any more, and
 has to roll back.
 """
 

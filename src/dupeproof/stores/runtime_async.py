@@ -83,7 +83,7 @@ async def to_the_end(seconds: float, work: Callable[[], Coroutine[Any, Any, T]])
             await asyncio.wait([task], timeout=max(0.0, seconds))
         finally:
             if not task.cancel() and not task.cancelled():
-                task.exception()  # nobody is left to be told
+                task.exception()  # nobody is left to get it
         raise
     if not done:
         task.cancel()

@@ -61,7 +61,7 @@ class TieredStore:
         self._durable = self.wrapped = durable
         self._rest_until = 0.0
         self._first_attempts: dict[bytes, bool] = {}
-        """Tokens of open claims that are their keys' first: of others a finish cannot tell which attempt it ends."""
+        """Tokens of open claims that are their keys' first: of others a finish does not know which attempt it ends."""
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         kept = self._reserve([copies.record_place(request) for request in requests])
@@ -165,7 +165,7 @@ class TieredStore:
         return self._durable.stats()
 
     def check(self) -> Health:
-        """Of the durable tier; the fast one is not needed, but its state is told."""
+        """Of the durable tier; the fast one is not needed, but its state is shown."""
         health = self._durable.check()
         try:
             self._copies.clear([bytes(17)])

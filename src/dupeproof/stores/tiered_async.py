@@ -60,7 +60,7 @@ class AsyncTieredStore:
         self._durable = self.wrapped = durable
         self._rest_until = 0.0
         self._first_attempts: dict[bytes, bool] = {}
-        """Tokens of open claims that are their keys' first: of others a finish cannot tell which attempt it ends."""
+        """Tokens of open claims that are their keys' first: of others a finish does not know which attempt it ends."""
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[Outcome]:
         kept = await self._reserve([copies.record_place(request) for request in requests])
@@ -164,7 +164,7 @@ class AsyncTieredStore:
         return await self._durable.stats()
 
     async def check(self) -> Health:
-        """Of the durable tier; the fast one is not needed, but its state is told."""
+        """Of the durable tier; the fast one is not needed, but its state is shown."""
         health = await self._durable.check()
         try:
             await self._copies.clear([bytes(17)])

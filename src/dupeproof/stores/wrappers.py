@@ -62,7 +62,7 @@ class Wrapper:
 
 
 class ObservedStore(Wrapper):
-    """Stands below the coalescer, so what is told is what was sent."""
+    """Stands below the coalescer, so the events show what was sent."""
 
     def __init__(self, store: MarkingStore, listeners: Sequence[Listener]) -> None:
         super().__init__(store)

@@ -61,7 +61,7 @@ class AsyncWrapper:
 
 
 class AsyncObservedStore(AsyncWrapper):
-    """Stands below the coalescer, so what is told is what was sent."""
+    """Stands below the coalescer, so the events show what was sent."""
 
     def __init__(self, store: AsyncMarkingStore, listeners: Sequence[Listener]) -> None:
         super().__init__(store)

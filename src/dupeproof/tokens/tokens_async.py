@@ -73,10 +73,10 @@ class AsyncOneTimeTokens:
         if left <= 0:
             raise TokenExpired("this token's time is over; issue another")
         if not self._signer.is_bound_to(read, context):
-            self._tell(Kind.MISMATCH, read)
+            self._emit(Kind.MISMATCH, read)
             raise TokenContextMismatch("this token was issued for something else; it is not used up")
         [first] = await self._used.mark([Mark(self._key(read), left + self._leeway)])
-        self._tell(Kind.FRESH if first else Kind.SEEN, read)
+        self._emit(Kind.FRESH if first else Kind.SEEN, read)
         if not first:
             raise TokenUsed("this token has been used before", token_id=read.id.hex())
         return read.id.hex()
@@ -95,7 +95,7 @@ class AsyncOneTimeTokens:
     def _key(self, token: Token) -> bytes:
         return self._digest(token.id.hex())
 
-    def _tell(self, kind: Kind, token: Token) -> None:
+    def _emit(self, kind: Kind, token: Token) -> None:
         if self._listeners:
             shown = self._key(token).hex()[:12]
             publish(self._listeners, Event(kind=kind, namespace=self._namespace, key=shown))

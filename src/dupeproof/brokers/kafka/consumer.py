@@ -2,7 +2,7 @@
 """KafkaConsumer: as all consumers are, but what fails holds up its own partition and no other."""
 
 from dupeproof.brokers.consumer import Consumer
-from dupeproof.brokers.kafka.partitions import Partitions
+from dupeproof.brokers.kafka.partition_queues import Partitions
 from dupeproof.brokers.runtime import Workers
 
 

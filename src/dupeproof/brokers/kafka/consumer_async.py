@@ -1,7 +1,7 @@
 """AsyncKafkaConsumer: as all consumers are, but what fails holds up its own partition and no other."""
 
 from dupeproof.brokers.consumer_async import AsyncConsumer
-from dupeproof.brokers.kafka.partitions import Partitions
+from dupeproof.brokers.kafka.partition_queues import Partitions
 from dupeproof.brokers.runtime_async import Workers
 
 

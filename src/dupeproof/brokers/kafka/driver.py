@@ -107,7 +107,7 @@ def _reached(servers: str) -> dict[str, Any]:
     user, _, password = userinfo.partition(":")
     found: dict[str, Any] = {"bootstrap.servers": hosts}
     if tls is not None:
-        tls.context()  # what cannot be read is told now
+        tls.context()  # what cannot be read is an error now
         files = {
             "ssl.ca.location": tls.cafile,
             "ssl.certificate.location": tls.certfile,
@@ -146,7 +146,7 @@ def meaning(error: Any, topic: str = "", config: Config | None = None) -> Dupepr
 
 
 def _tls_fault(error: Any, config: Config) -> ConfigError | None:
-    """The library tells of a certificate; of a port that speaks TLS or not, it only guesses, so we look."""
+    """The library reports a certificate; of a port that speaks TLS or not, it only guesses, so we look."""
     text = error.str()[:300]
     if error.code() == _SSL and "verif" in text:
         return ConfigError(
@@ -213,7 +213,7 @@ def fatal_as_such() -> Iterator[None]:
 
 
 def made(kind: Callable[..., Any], config: Config, logger: Any = LOGGER) -> Any:
-    """A client of the library; settings that it does not take are told here."""
+    """A client of the library; settings that it does not take are an error here."""
     try:
         return kind(dict(config), logger=logger)
     except kafka.KafkaException as exc:

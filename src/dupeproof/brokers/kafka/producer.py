@@ -20,7 +20,7 @@ from dupeproof.brokers.kafka.wire import Record
 from dupeproof.brokers.waves import Result
 
 _IN_A_REQUEST = 100_000_000
-"""Bytes. A broker hangs up on a request of more than its socket.request.max.bytes, 100 MiB unless told otherwise."""
+"""Bytes. A broker hangs up on a request of more than its socket.request.max.bytes, 100 MiB by default."""
 _STEP = 0.25
 _UNANSWERED = BrokerUnavailable("Kafka confirmed nothing in time; it is down or overloaded")
 
@@ -34,7 +34,7 @@ def producing(config: Config, seconds: float, logger: Any = LOGGER, **more: Any)
         "delivery.timeout.ms": round(seconds * 1_000),
         "error_cb": complaining(config),
         "message.max.bytes": _IN_A_REQUEST,  # what is too large otherwise, the topic knows
-        # A topic nobody made is a mistake, to be told soon; the library would make it, or wait for half a minute.
+        # A topic nobody made is a mistake, to be reported soon; the library would make it, or wait for half a minute.
         "allow.auto.create.topics": False,
         "topic.metadata.propagation.max.ms": 3_000,
         **more,
@@ -62,7 +62,7 @@ def send(producer: Any, records: Sequence[tuple[str, Record]], seconds: float) -
 def _answers(producer: Any, records: Sequence[tuple[str, Record]], seconds: float) -> list[Any]:
     answers: list[Any] = [_UNANSWERED] * len(records)
 
-    def told(place: int) -> Any:
+    def confirmed(place: int) -> Any:
         def answer(error: Any, _: Any) -> None:
             answers[place] = error
 
@@ -70,7 +70,7 @@ def _answers(producer: Any, records: Sequence[tuple[str, Record]], seconds: floa
 
     for place, (topic, record) in enumerate(records):
         try:
-            produce(producer, topic, record, told(place), seconds)
+            produce(producer, topic, record, confirmed(place), seconds)
         except kafka.KafkaException as exc:
             answers[place] = exc.args[0]
     try:
@@ -80,11 +80,11 @@ def _answers(producer: Any, records: Sequence[tuple[str, Record]], seconds: floa
     return answers
 
 
-def produce(producer: Any, topic: str, record: Record, told: Any, seconds: float) -> None:
+def produce(producer: Any, topic: str, record: Record, on_delivery: Any, seconds: float) -> None:
     """Hand it to the library, as soon as it has room."""
     while True:
         try:
-            producer.produce(topic, on_delivery=told, **record)
+            producer.produce(topic, on_delivery=on_delivery, **record)
         except BufferError:
             with fatal_as_such():
                 producer.poll(min(1.0, seconds))  # until some of those before are on their way
@@ -93,7 +93,7 @@ def produce(producer: Any, topic: str, record: Record, told: Any, seconds: float
 
 
 def flush(producer: Any, seconds: float) -> None:
-    """Wait until all are confirmed or given up. In short steps: what the library tells meanwhile is raised after each."""
+    """Wait until all are confirmed or given up. In short steps: what the library reports meanwhile is raised after each."""
     give_up = time.monotonic() + seconds
     with fatal_as_such():
         while producer.flush(max(0.0, min(_STEP, give_up - time.monotonic()))) and time.monotonic() < give_up:

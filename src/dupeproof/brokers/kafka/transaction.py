@@ -51,7 +51,7 @@ class Refused(Exception):
 
 
 class _Ghosts:
-    """Stands where the library wants a logger, because its log is the only place that tells of every connection lost with requests
+    """Stands where the library wants a logger, because its log is the only place that shows every connection lost with requests
     on their way, and of every request that was not answered in time.
     """
 
@@ -111,7 +111,7 @@ class Transaction:
     def is_haunted(self) -> bool:
         """Whether a request of this epoch may be under way that nobody waits for."""
         with fatal_as_such():
-            self._producer.poll(0)  # which tells of lost connections
+            self._producer.poll(0)  # which logs lost connections
         return self._ghosts.seen
 
     @property

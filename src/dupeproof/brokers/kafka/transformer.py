@@ -23,7 +23,7 @@ from dupeproof.brokers.errors import HOPELESS, BrokerUnavailable, Fenced
 from dupeproof.brokers.kafka import wire
 from dupeproof.brokers.kafka.admin import has_member
 from dupeproof.brokers.kafka.driver import LOGGER, TIMEOUT, Config, kafka, meaning
-from dupeproof.brokers.kafka.partitions import Partitions
+from dupeproof.brokers.kafka.partition_queues import Partitions
 from dupeproof.brokers.kafka.reader import Reader
 from dupeproof.brokers.kafka.topics import Topics
 from dupeproof.brokers.kafka.transaction import FENCES, Aborted, Done, Refused, Transaction

@@ -12,7 +12,7 @@ from dupeproof.brokers.base import Delivery, dead_headers
 from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.ids import delivery
 from dupeproof.errors import ConfigError
-from dupeproof.keys.messages import from_kafka, from_others
+from dupeproof.keys.message_ids import from_kafka, from_others
 from dupeproof.outbox.messages import Message
 
 ID, TYPE = "message-id", "message-type"

@@ -86,7 +86,7 @@ class Client(nats.Client):
         self.over.set()
 
     def was_refused(self, subject: str) -> bool:
-        """Whether a message for it was. Told once for each: the next one that gets no answer may have been permitted."""
+        """Whether a message for it was. Reported once for each: the next one that gets no answer may have been permitted."""
         for each in self.refusals:
             if f'publish to "{subject.lower()}"' in each.lower():
                 self.refusals.remove(each)
@@ -151,7 +151,7 @@ def translated(
         if found is not None and found.is_connected and found.refusals:
             raise ConfigError(
                 f"NATS does not let the user of {redact(url)} do what is needed: {found.refusals[-1][:300]} "
-                "(which its client tells in lower case); permit it"
+                "(which its client shows in lower case); permit it"
             ) from exc
         raise BrokerUnavailable(f"NATS at {redact(url)} cannot be reached, or does not answer") from exc
 

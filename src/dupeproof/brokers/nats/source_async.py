@@ -127,7 +127,7 @@ class AsyncNatsSource:
 
     async def _bury(self, each: Delivery, reason: str) -> None:
         """Into a stream of its own, which confirms it, before the original is acknowledged."""
-        headers = wire.put_aside(each, reason, self.name, self._client.max_payload)
+        headers = wire.dead_letter(each, reason, self.name, self._client.max_payload)
         try:
             await self._stream(self._dead, create=True)
             await self._streams.publish(self._dead, each.message.body, headers=headers, timeout=TIMEOUT)

@@ -9,7 +9,7 @@ from dupeproof.brokers.base import REASON, UNUSABLE_ID, Delivery, dead_headers, 
 from dupeproof.brokers.errors import NotDeadLettered, NotPublished
 from dupeproof.brokers.ids import delivery
 from dupeproof.errors import ConfigError
-from dupeproof.keys.messages import from_headers, from_others
+from dupeproof.keys.message_ids import from_headers, from_others
 from dupeproof.outbox.messages import Message
 
 ID, KEY, TYPE = "Nats-Msg-Id", "dupeproof-key", "dupeproof-type"
@@ -17,7 +17,7 @@ ORIGINAL = "dupeproof-id"
 """The id of a message. What NATS calls its id is another one, or it would take for a duplicate what is none."""
 _IDS = (ID.lower(), ORIGINAL)
 _CONTROL = "nats-"
-"""How headers begin that tell the server what to do, such as `Nats-Expected-Stream`, `Nats-Rollup` and `Nats-TTL`."""
+"""How headers begin that are commands to the server, such as `Nats-Expected-Stream`, `Nats-Rollup` and `Nats-TTL`."""
 _RENAMED = "dupeproof-"
 """What they begin with in a copy: there, the server would do it once more, or refuse the copy."""
 DROPPED = "dupeproof-dropped"
@@ -27,7 +27,7 @@ _FRAME = len(b"NATS/1.0\r\n\r\n")
 _FIELD = len(b": \r\n")
 _LONGEST_LIST = 1_000
 _SHORTEST_REASON = 20
-"""Bytes: less tells nobody anything."""
+"""Bytes: less is of no use to anybody."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -61,7 +61,7 @@ def _size(headers: Mapping[str, str], payload: bytes) -> int:
     return _FRAME + fields + len(payload)
 
 
-def put_aside(each: Delivery, reason: str, subject: str, max_payload: int) -> dict[str, str]:
+def dead_letter(each: Delivery, reason: str, subject: str, max_payload: int) -> dict[str, str]:
     """The headers of a dead letter: the message's own, as far as there is room, and ours."""
     message, metadata = each.message, each.receipt[1].metadata
     ours = {
@@ -177,6 +177,6 @@ def _matches(pattern: str, subject: str) -> bool:
 
 
 def plain_name(text: str) -> str:
-    """As streams and durable consumers may be called; what had to be changed is told apart by a digest."""
+    """As streams and durable consumers may be called; what had to be changed is distinguished by a digest."""
     plain = _NOT_IN_NAMES.sub("_", text)
     return plain if plain == text else f"{plain}-{crc32(text.encode()):08x}"

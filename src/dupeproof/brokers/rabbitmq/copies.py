@@ -11,7 +11,7 @@ from typing import Any
 
 from dupeproof.brokers.rabbitmq import texts, wire
 from dupeproof.brokers.rabbitmq.driver import pika
-from dupeproof.brokers.rabbitmq.headers import Copied
+from dupeproof.brokers.rabbitmq.pika_headers import Copied
 from dupeproof.brokers.rabbitmq.refusals import Copy, Refusals
 
 _GOODBYE = 1.0

@@ -9,7 +9,7 @@ from dupeproof.brokers.base import RELEASE, Ack, Dead, Decided, Delivery, Featur
 from dupeproof.brokers.rabbitmq import texts, wire
 from dupeproof.brokers.rabbitmq.copies import Copies
 from dupeproof.brokers.rabbitmq.driver import copies_parameters, parameters, pika, translated
-from dupeproof.brokers.rabbitmq.headers import Connection
+from dupeproof.brokers.rabbitmq.pika_headers import Connection
 from dupeproof.brokers.rabbitmq.topology import Topology
 from dupeproof.core.events import logger
 
@@ -95,7 +95,7 @@ class RabbitSource:
                     self._copies.add(name, copy, each.receipt[1])
                 elif isinstance(verdict, Dead):
                     self._ensure(self._dead)
-                    copy = wire.put_aside(each, verdict.reason, self.name)
+                    copy = wire.dead_letter(each, verdict.reason, self.name)
                     self._copies.add(self._dead, copy, each.receipt[1])
             self._ack_copied(wire.PATIENCE if is_idle else 0.0)
 
@@ -144,7 +144,7 @@ class RabbitSource:
         self._there.add(queue)
 
     def _check(self) -> None:
-        """Refuse a stream. The broker tells of what kind a queue is only when it refuses another declaration of it.
+        """Refuse a stream. The broker says of what kind a queue is only when it refuses another declaration of it.
 
         Once is enough: each refusal is an error in the broker's log.
         """

@@ -89,7 +89,7 @@ class AsyncRabbitSource:
             self._news.set()
 
     def _look(self) -> None:
-        """The driver forgets a subscription that the broker has ended; not every version tells."""
+        """The driver forgets a subscription that the broker has ended; not every version reports it."""
         if (
             self._fault is None
             and self._subscription is not None
@@ -127,7 +127,7 @@ class AsyncRabbitSource:
                     self._copies.add(name, copy, each.receipt[1])
                 elif isinstance(verdict, Dead):
                     await self._ensure(self._dead)
-                    copy = wire.put_aside(each, verdict.reason, self.name)
+                    copy = wire.dead_letter(each, verdict.reason, self.name)
                     self._copies.add(self._dead, copy, each.receipt[1])
             await self._ack_copied(wire.PATIENCE if is_idle else 0.0)
 
@@ -175,7 +175,7 @@ class AsyncRabbitSource:
         self._there.add(queue)
 
     async def _check(self) -> None:
-        """Refuse a stream. The broker tells of what kind a queue is only when it refuses another declaration of it.
+        """Refuse a stream. The broker says of what kind a queue is only when it refuses another declaration of it.
 
         Once is enough: each refusal is an error in the broker's log.
         """

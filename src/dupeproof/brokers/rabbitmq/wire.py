@@ -12,7 +12,7 @@ from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.ids import delivery
 from dupeproof.brokers.rabbitmq.properties import table
 from dupeproof.errors import ConfigError
-from dupeproof.keys.messages import from_amqp, from_others
+from dupeproof.keys.message_ids import from_amqp, from_others
 from dupeproof.outbox import messages
 
 KEY, ATTEMPT, TOPIC, LONG_ID = "dupeproof-key", "dupeproof-attempt", "dupeproof-topic", "dupeproof-id"
@@ -133,7 +133,7 @@ def again(each: Delivery, attempt: int) -> Sent:
     return _copy(each, {ATTEMPT: attempt, TOPIC: each.message.topic})
 
 
-def put_aside(each: Delivery, reason: str, queue: str) -> Sent:
+def dead_letter(each: Delivery, reason: str, queue: str) -> Sent:
     return _copy(each, dead_headers(each, reason, queue))
 
 

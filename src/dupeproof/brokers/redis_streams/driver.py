@@ -67,7 +67,7 @@ def address(url: str) -> tuple[str, dict[str, Any]]:
 
 
 def _secured(tls: Tls, plain: str, *, several: bool) -> dict[str, Any]:
-    tls.context()  # what cannot be read is told now
+    tls.context()  # what cannot be read is an error now
     named = {"ssl_ca_certs": tls.cafile, "ssl_certfile": tls.certfile, "ssl_keyfile": tls.keyfile}
     options: dict[str, Any] = {name: value for name, value in named.items() if value}
     if not tls.verify:

@@ -131,7 +131,7 @@ class AsyncRedisStreamSource:
 
     async def _put_aside(self, each: Delivery, reason: str) -> None:
         dead = dead_name(self.name)
-        fields = [part for pair in wire.put_aside(each, reason, self.name).items() for part in pair]
+        fields = [part for pair in wire.dead_letter(each, reason, self.name).items() for part in pair]
         with translated(self._url, dead):
             try:
                 if key_slot(self.name.encode()) == key_slot(dead.encode()) or not self._is_cluster:

@@ -8,7 +8,7 @@ import msgspec
 
 from dupeproof.brokers.base import UNUSABLE_ID, Delivery, dead_headers
 from dupeproof.brokers.ids import delivery
-from dupeproof.keys.messages import from_headers, from_others
+from dupeproof.keys.message_ids import from_headers, from_others
 from dupeproof.outbox.messages import Message
 
 Fields = dict[str, str | bytes]
@@ -19,7 +19,7 @@ def published(message: Message) -> Fields:
     return _fields(message.id, message.payload, message.key, message.type, message.headers)
 
 
-def put_aside(each: Delivery, reason: str, stream: str) -> dict[bytes, bytes]:
+def dead_letter(each: Delivery, reason: str, stream: str) -> dict[bytes, bytes]:
     """The entry as it was, field by field, and why it is here."""
     _, fields = each.message.raw
     ours = {name.encode(): value.encode() for name, value in dead_headers(each, reason, stream).items()}

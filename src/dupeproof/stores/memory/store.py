@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dupeproof import forks
-from dupeproof.core import transitions
+from dupeproof.core import decisions
 from dupeproof.core.clock import Clock, system_clock
 from dupeproof.core.outcomes import Outcome
 from dupeproof.core.records import (
@@ -64,7 +64,7 @@ class MemoryStore(forks.Locked):
             forks.look()
         with self._mutex:
             for request in requests:
-                outcome, changed = transitions.claim(self._records.get(request.key), request, now)
+                outcome, changed = decisions.claim(self._records.get(request.key), request, now)
                 outcomes.append(outcome)
                 if changed is not None:
                     self._records[request.key] = changed
@@ -73,16 +73,16 @@ class MemoryStore(forks.Locked):
         return outcomes
 
     def finish(self, changes: Sequence[Finish]) -> list[bool]:
-        return self._apply(transitions.finish, changes)
+        return self._apply(decisions.finish, changes)
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return self._apply(transitions.fail, changes)
+        return self._apply(decisions.fail, changes)
 
     def release(self, changes: Sequence[Release]) -> list[bool]:
-        return self._apply(transitions.release, changes)
+        return self._apply(decisions.release, changes)
 
     def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return self._apply(transitions.renew, changes)
+        return self._apply(decisions.renew, changes)
 
     def get(self, keys: Sequence[bytes]) -> list[Found | None]:
         now = self._clock()

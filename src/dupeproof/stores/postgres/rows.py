@@ -139,7 +139,7 @@ def outcome_of(result: Answer) -> Outcome:
 
 
 def outcomes_of(result: Answer, order: Sequence[int]) -> list[Outcome]:
-    """The server tells of those that were not won at the first attempt."""
+    """The server lists those that were not won at the first attempt."""
     answers: list[Outcome] = [_FIRST] * len(order)
     for row in range(result.ntuples):
         place, *details = (result.get_value(row, column) or b"" for column in range(result.nfields))
@@ -148,7 +148,7 @@ def outcomes_of(result: Answer, order: Sequence[int]) -> list[Outcome]:
 
 
 def answers_of(result: Answer, order: Sequence[int]) -> list[bool]:
-    """The server tells of those that are no longer theirs."""
+    """The server lists those that are no longer theirs."""
     answers = [True] * len(order)
     for row in range(result.ntuples):
         answers[order[_integer(result.get_value(row, 0) or b"") - 1]] = False

@@ -1,9 +1,9 @@
 # Written by tools/twins.py from src/dupeproof/stores/redis/client_async.py; change that file instead.
 """Commands to where their keys live, and when they may be sent again.
 
-Twice is too often for some verbs, and who dies or hangs after it was asked may have done what it was asked. So it is told
-apart what was never sent or not run (always sent again, while there is time), what may have been run (only with `repeat`),
-and what was not answered in time.
+Twice is too often for some verbs, and a server that dies or hangs may have done what it was asked. So three cases are
+distinguished: what was never sent or not run (always sent again, while there is time), what may have been run (only with
+`repeat`), and what was not answered in time.
 """
 
 import time
@@ -35,7 +35,7 @@ ANYWHERE = 0
 
 
 class Client:
-    """Sends packed commands. Repeats one whose reply was lost only if told that it may."""
+    """Sends packed commands. Repeats one whose reply was lost only with `repeat`."""
 
     def __init__(self, target: Target, places: Callable[[], Topology] | None = None) -> None:
         """`places` is how the servers are reached, where that is not by connections of our own."""

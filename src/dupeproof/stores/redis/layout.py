@@ -74,9 +74,9 @@ def sequence_key(digest: bytes) -> bytes:
 
 
 class QuickClaim:
-    """One claim without a script: SET … NX GET PX takes a free key, or shows what is there; TIME tells when that was.
+    """One claim without a script: SET … NX GET PX takes a free key, or shows what is there; TIME says when that was.
 
-    The server cannot be told not to do it late. So the record says when it ends at the latest, if it was made in time:
+    The server has no way not to do it late. So the record says when it ends at the latest, if it was made in time:
     one that ends later was made when nobody waited for it any more, and is void. Whoever made it in time knows from the
     time that it is not.
     Not for a claim under hold: its record has no end, so the lease must be written into it, by the server's clock.

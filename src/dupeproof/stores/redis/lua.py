@@ -14,7 +14,7 @@ _PARTS = {
     "release": ["now", "record", "release"],
     "renew": ["now", "record", "renew"],
 }
-_CLOSES_CLAIMS = ("close", "resolve", "release", "renew")
+_CLOSES_CLAIMS = ("finish", "resolve", "release", "renew")
 _ALLOWED_WHEN_FULL = b"#!lua flags=allow-oom\n"
 """A server at its memory limit may refuse new claims, but must let those that are open come to their end."""
 

@@ -76,20 +76,20 @@ class RedisStore:
         self._repeats.forget(changes)
         if len(changes) == 1 and not changes[0].resolver:  # nearly every one
             change = changes[0]
-            command = layout.finish_command(script("close").call, change)
-            whole = partial(layout.finish_command, script("close").in_full, change)
+            command = layout.finish_command(script("finish").call, change)
+            whole = partial(layout.finish_command, script("finish").in_full, change)
             answers = self._client.ask(command, layout.tag(change.key), in_full=whole)
             return [answers[0] == 1]
         resolving = [change for change in changes if change.resolver]
         closed = iter(
-            self._call("close", [change for change in changes if not change.resolver], layout.finish_args)
+            self._call("finish", [change for change in changes if not change.resolver], layout.finish_args)
         )
         resolved = iter(self._call("resolve", resolving, layout.resolve_args, repeat=False))
         return [next(resolved if change.resolver else closed) == 1 for change in changes]
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
         self._repeats.outlive(changes)
-        return [answer == 1 for answer in self._call("close", changes, layout.fail_args)]
+        return [answer == 1 for answer in self._call("finish", changes, layout.fail_args)]
 
     def release(self, changes: Sequence[Release]) -> list[bool]:
         self._repeats.outlive(changes)

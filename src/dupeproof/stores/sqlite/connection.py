@@ -42,9 +42,9 @@ class Database:
     """The connection and the lock around it. Safe to carry over a fork: it is closed for that moment.
 
     A child that opens a connection of its own is not enough. SQLite keeps book per process of who has which file
-    open, the child inherits that book without the locks it tells of, and the parent, seeing nobody else, removes
-    the log the child is writing to when it closes: what the child has committed is then gone. Where nobody tells of the
-    fork, so that the connection cannot be closed for it, the child takes the locks its book tells of itself.
+    open, the child inherits that book without the locks it lists, and the parent, seeing nobody else, removes
+    the log the child is writing to when it closes: what the child has committed is then gone. Where Python's hooks do not run at the
+    fork, so that the connection cannot be closed for it, the child takes these locks itself.
     """
 
     def __init__(self, path: Path, *, synchronous: str, timeout: float) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from dupeproof.core import transitions
+from dupeproof.core import decisions
 from dupeproof.core.clock import Clock, system_clock
 from dupeproof.core.outcomes import Outcome, Won
 from dupeproof.core.records import (
@@ -87,13 +87,13 @@ class SQLiteStore:
         return self._database.run(self._finish, changes)
 
     def fail(self, changes: Sequence[Fail]) -> list[bool]:
-        return self._database.run(self._apply, transitions.fail, changes)
+        return self._database.run(self._apply, decisions.fail, changes)
 
     def release(self, changes: Sequence[Release]) -> list[bool]:
-        return self._database.run(self._apply, transitions.release, changes)
+        return self._database.run(self._apply, decisions.release, changes)
 
     def renew(self, changes: Sequence[Renew]) -> list[bool]:
-        return self._database.run(self._apply, transitions.renew, changes)
+        return self._database.run(self._apply, decisions.renew, changes)
 
     def get(self, keys: Sequence[bytes]) -> list[Found | None]:
         return self._database.run(self._get, keys)
@@ -179,7 +179,7 @@ class SQLiteStore:
         with transaction(connection):
             now = self._clock()
             return [
-                rows.close(connection, change, now) or _applied(connection, transitions.finish, change, now)
+                rows.close(connection, change, now) or _applied(connection, decisions.finish, change, now)
                 for change in changes
             ]
 
@@ -292,7 +292,7 @@ def _only_read(
         found = rows.read(connection, request.key)
         if found is None:
             return None
-        outcome, changed = transitions.claim(found, request, now)
+        outcome, changed = decisions.claim(found, request, now)
         if changed is not None:
             return None
         known.append(outcome)
@@ -302,7 +302,7 @@ def _only_read(
 def _claimed(connection: sqlite3.Connection, request: ClaimRequest, now: int) -> Outcome:
     if rows.add(connection, request, now):
         return _FIRST
-    outcome, changed = transitions.claim(rows.read(connection, request.key), request, now)
+    outcome, changed = decisions.claim(rows.read(connection, request.key), request, now)
     if changed is not None:
         rows.write(connection, request.key, changed)
     return outcome

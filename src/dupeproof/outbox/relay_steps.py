@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from dupeproof.outbox import steps
+from dupeproof.outbox import relay_statements
 from dupeproof.outbox.messages import SHARDS, Message, message_of, shard_of
 from dupeproof.outbox.reports import DeadMessage, Delivered, Failure, OutboxStatus
 from dupeproof.sql import CallerConnection
@@ -12,7 +12,7 @@ from dupeproof.sql import CallerConnection
 R = TypeVar("R")
 _WAITING, _FAILING = "dupeproof_outbox", "dupeproof_outbox_failing"
 _DEAD, _SENT = "dupeproof_outbox_dead", "dupeproof_outbox_sent"
-_NOTHING = steps.Stuck([], [])
+_NOTHING = relay_statements.Stuck([], [])
 _HANDS_KEPT = 7 * 24 * 3_600_000
 _LEFT_BEHIND = "a relay ended, or was too slow, with this message in its hands"
 
@@ -38,9 +38,9 @@ class StepwiseSource:
     def take(self, token: bytes, lease: int, shards: int, most: int) -> list[Message]:
         def free(adapted: CallerConnection, now: int) -> tuple[list[int], bool]:
             """Shards with something due; whoever finds none disturbs nobody. One with suspects comes alone."""
-            rows = adapted.execute(steps.FREE, {"now": now, "token": token})
+            rows = adapted.execute(relay_statements.FREE, {"now": now, "token": token})
             stuck = _stuck(adapted, now)
-            suspects = {shard_of(shard) for (shard,) in adapted.execute(steps.SUSPECTS)}
+            suspects = {shard_of(shard) for (shard,) in adapted.execute(relay_statements.SUSPECTS)}
             found: list[int] = []
             for shard, left_behind in rows:
                 alone = bool(left_behind) or shard in suspects
@@ -52,8 +52,14 @@ class StepwiseSource:
             return sorted(found), False
 
         def taken(adapted: CallerConnection, now: int) -> list[Message]:
-            former = adapted.execute(steps.FORMER[adapted.dialect], {"shard": wanted[0]}) if alone else []
-            adapted.execute(steps.lease(wanted), {"token": token, "until": now + lease, "now": now})
+            former = (
+                adapted.execute(relay_statements.FORMER[adapted.dialect], {"shard": wanted[0]})
+                if alone
+                else []
+            )
+            adapted.execute(
+                relay_statements.lease(wanted), {"token": token, "until": now + lease, "now": now}
+            )
             mine = _owned(adapted, wanted, token)
             for (left_by,) in former if mine else ():
                 if left_by is not None and left_by != token:
@@ -67,13 +73,13 @@ class StepwiseSource:
             ]
             if messages:
                 seqs = ",".join(str(message.place[1]) for message in messages)
-                adapted.count(steps.TAKE_IN_HAND, {"token": token, "seqs": seqs, "now": now})
+                adapted.count(relay_statements.TAKE_IN_HAND, {"token": token, "seqs": seqs, "now": now})
             else:
-                adapted.count(steps.GIVE_BACK, {"now": now, "token": token})
+                adapted.count(relay_statements.GIVE_BACK, {"now": now, "token": token})
             return messages
 
         wanted, alone = self._place.look(free)
-        if not wanted and self._place.look(lambda adapted, _: adapted.execute(steps.NO_LANES)):
+        if not wanted and self._place.look(lambda adapted, _: adapted.execute(relay_statements.NO_LANES)):
             self._place.decide(_make_shards)
             wanted, alone = self._place.look(free)
         return self._place.decide(taken) if wanted else []
@@ -83,13 +89,17 @@ class StepwiseSource:
 
     def status(self) -> OutboxStatus:
         [row] = self._place.look(
-            lambda adapted, now: adapted.execute(steps.STATUS, {"now": now, "ever": steps.FOR_EVER})
+            lambda adapted, now: adapted.execute(
+                relay_statements.STATUS, {"now": now, "ever": relay_statements.FOR_EVER}
+            )
         )
         backlog, delayed, oldest, *counts = row
         return OutboxStatus(backlog, delayed, None if oldest is None else float(oldest), *map(int, counts))
 
     def dead(self, limit: int) -> list[DeadMessage]:
-        rows = self._place.look(lambda adapted, now: adapted.execute(steps.DEAD, {"now": now, "most": limit}))
+        rows = self._place.look(
+            lambda adapted, now: adapted.execute(relay_statements.DEAD, {"now": now, "most": limit})
+        )
         return [DeadMessage(*row) for row in rows]
 
     def retry(self, ids: Sequence[str] | None) -> list[str]:
@@ -100,15 +110,17 @@ class StepwiseSource:
 
     def purge(self, limit: int) -> int:
         def purged(adapted: CallerConnection, now: int) -> int:
-            expired = [seq for (seq,) in adapted.execute(steps.EXPIRED, {"now": now, "most": limit})]
-            return adapted.count(steps.remove(_SENT, expired)) if expired else 0
+            expired = [
+                seq for (seq,) in adapted.execute(relay_statements.EXPIRED, {"now": now, "most": limit})
+            ]
+            return adapted.count(relay_statements.remove(_SENT, expired)) if expired else 0
 
         return self._place.decide(purged)
 
     def tidy(self) -> None:
         """Of hands that were left behind and that nobody will ask for."""
         self._place.decide(
-            lambda adapted, now: adapted.count(steps.FORGET_HANDS, {"before": now - _HANDS_KEPT})
+            lambda adapted, now: adapted.count(relay_statements.FORGET_HANDS, {"before": now - _HANDS_KEPT})
         )
 
     def wake_socket(self) -> int | None:
@@ -123,45 +135,50 @@ class StepwiseSource:
 
 def _make_shards(adapted: CallerConnection, _: int) -> None:
     for shard in range(SHARDS):
-        adapted.count(steps.MAKE_SHARD[adapted.dialect], {"shard": shard})
+        adapted.count(relay_statements.MAKE_SHARD[adapted.dialect], {"shard": shard})
 
 
 def _owned(adapted: CallerConnection, shards: Sequence[int], token: bytes) -> list[int]:
     if not shards:
         return []
-    return [shard for (shard,) in adapted.execute(steps.owned(adapted.dialect, shards), {"token": token})]
+    return [
+        shard
+        for (shard,) in adapted.execute(relay_statements.owned(adapted.dialect, shards), {"token": token})
+    ]
 
 
-def _stuck(adapted: CallerConnection, now: int) -> dict[int, steps.Stuck]:
+def _stuck(adapted: CallerConnection, now: int) -> dict[int, relay_statements.Stuck]:
     """By shard."""
-    found: dict[int, steps.Stuck] = {}
-    for shard, seq, key in adapted.execute(steps.STUCK, {"now": now}):
-        stuck = found.setdefault(shard_of(shard), steps.Stuck([], []))
+    found: dict[int, relay_statements.Stuck] = {}
+    for shard, seq, key in adapted.execute(relay_statements.STUCK, {"now": now}):
+        stuck = found.setdefault(shard_of(shard), relay_statements.Stuck([], []))
         stuck.seqs.append(seq)
         if key is not None:
             stuck.keys.append(key)
     return found
 
 
-def _due(adapted: CallerConnection, shard: int, now: int, most: int, stuck: steps.Stuck) -> list[Message]:
+def _due(
+    adapted: CallerConnection, shard: int, now: int, most: int, stuck: relay_statements.Stuck
+) -> list[Message]:
     """A statement of its own after the shard was taken, so that all that former owners did is seen."""
     parameters: dict[str, int | str] = {"now": now, "shard": shard, "most": most}
     parameters |= {f"key{number}": key for number, key in enumerate(stuck.keys)}
-    rows = adapted.execute(steps.due(adapted.dialect, stuck), parameters)
+    rows = adapted.execute(relay_statements.due(adapted.dialect, stuck), parameters)
     return [message_of(row[2:]) for row in rows]
 
 
 def _suspect(adapted: CallerConnection, shard: int, token: bytes) -> None:
     """What was in that hand comes alone from now on; and if it was alone then, that was an attempt."""
-    for (text,) in adapted.execute(steps.HAND, {"token": token}):
+    for (text,) in adapted.execute(relay_statements.HAND, {"token": token}):
         seqs = [int(seq) for seq in text.split(",")]
         values = {
             "shard": shard,
             "attempts": 1 if len(seqs) == 1 else 0,
-            "retry_at": steps.AT_ONCE,
+            "retry_at": relay_statements.AT_ONCE,
             "error": _LEFT_BEHIND,
         }
-        adapted.count(steps.suspect(adapted.dialect, seqs), values)
+        adapted.count(relay_statements.suspect(adapted.dialect, seqs), values)
 
 
 def _settled(adapted: CallerConnection, now: int, delivered: Delivered) -> int:
@@ -171,18 +188,18 @@ def _settled(adapted: CallerConnection, now: int, delivered: Delivered) -> int:
     if delivered.sent:
         seqs = sorted(seq for _, seq in delivered.sent)
         if delivered.keep:
-            adapted.execute(steps.keep(seqs), {"now": now, "until": now + delivered.keep})
-        removed = adapted.count(steps.remove(_WAITING, seqs))
-        adapted.count(steps.remove(_FAILING, seqs))
-        adapted.count(steps.remove(_DEAD, seqs))  # dead by another who did not know
+            adapted.execute(relay_statements.keep(seqs), {"now": now, "until": now + delivered.keep})
+        removed = adapted.count(relay_statements.remove(_WAITING, seqs))
+        adapted.count(relay_statements.remove(_FAILING, seqs))
+        adapted.count(relay_statements.remove(_DEAD, seqs))  # dead by another who did not know
     for failure in delivered.failed:
         if shard_of(failure.message.place[0]) in owned:
             _failed(adapted, failure, now, key_waits=delivered.key_waits)
     counts = Counter(shard_of(shard) for shard, _ in delivered.sent)
     for shard, number in sorted(counts.items()):
-        adapted.count(steps.COUNT_SENT, {"shard": shard, "number": number})
-    adapted.count(steps.GIVE_BACK, {"now": now, "token": delivered.token})
-    adapted.count(steps.LET_GO, {"token": delivered.token})
+        adapted.count(relay_statements.COUNT_SENT, {"shard": shard, "number": number})
+    adapted.count(relay_statements.GIVE_BACK, {"now": now, "token": delivered.token})
+    adapted.count(relay_statements.LET_GO, {"token": delivered.token})
     return removed
 
 
@@ -194,21 +211,21 @@ def _failed(adapted: CallerConnection, failure: Failure, now: int, *, key_waits:
         "retry_at": now + failure.delay,
         "error": failure.error,
     }
-    adapted.count(steps.FAIL[adapted.dialect], values)
+    adapted.count(relay_statements.FAIL[adapted.dialect], values)
     if failure.dead:
-        adapted.count(steps.BURY, {"seq": seq, "now": now})
-        adapted.count(steps.remove(_WAITING, [seq]))
+        adapted.count(relay_statements.BURY, {"seq": seq, "now": now})
+        adapted.count(relay_statements.remove(_WAITING, [seq]))
         if key_waits:
-            adapted.count(steps.KEY_WAITS, {"seq": seq, "retry_at": steps.FOR_EVER})
-            adapted.count(steps.NO_KEY, {"seq": seq})
+            adapted.count(relay_statements.KEY_WAITS, {"seq": seq, "retry_at": relay_statements.FOR_EVER})
+            adapted.count(relay_statements.NO_KEY, {"seq": seq})
         else:
-            adapted.count(steps.remove(_FAILING, [seq]))
+            adapted.count(relay_statements.remove(_FAILING, [seq]))
 
 
 def _moved(adapted: CallerConnection, ids: Sequence[str] | None, *, back: bool) -> list[str]:
     """Out of the dead, to where they stood or away; the ids of those that were there."""
-    all_of_them = steps.dead(adapted.dialect, by_id=False)
-    one_of_them = steps.dead(adapted.dialect, by_id=True)
+    all_of_them = relay_statements.dead(adapted.dialect, by_id=False)
+    one_of_them = relay_statements.dead(adapted.dialect, by_id=True)
     found = (
         adapted.execute(all_of_them)
         if ids is None
@@ -217,7 +234,7 @@ def _moved(adapted: CallerConnection, ids: Sequence[str] | None, *, back: bool) 
     if found:
         seqs = [seq for seq, _ in found]
         if back:
-            adapted.count(steps.back(seqs))
-        adapted.count(steps.remove(_DEAD, seqs))
-        adapted.count(steps.remove(_FAILING, seqs))
+            adapted.count(relay_statements.back(seqs))
+        adapted.count(relay_statements.remove(_DEAD, seqs))
+        adapted.count(relay_statements.remove(_FAILING, seqs))
     return [ident for _, ident in found]

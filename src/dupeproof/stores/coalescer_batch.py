@@ -64,7 +64,7 @@ def distribute(batch: Sequence[Waiting[T, R]], answers: list[R]) -> None:
 def refuse(batch: Sequence[Waiting[T, R]], error: BaseException) -> None:
     """Fail every call with an error of its own: two threads must not raise, and so change, the same one."""
     for call in batch:
-        if not call.answered:  # interrupted while it told the answers
+        if not call.answered:  # interrupted while it gave the answers
             call.fail(_own(error))
 
 
@@ -83,7 +83,7 @@ def _own(error: BaseException) -> BaseException:
         )
     try:
         own = copy.copy(error)
-    except Exception:  # noqa: BLE001 - not every error can be made anew from what it tells
+    except Exception:  # noqa: BLE001 - not every error can be made anew from what it holds
         own = StoreUnavailable(f"the call that carried this one failed: {type(error).__name__}: {error}")
     own.__cause__ = error
     return own

@@ -19,7 +19,7 @@ from dupeproof.console.actions import (
     possible,
 )
 from dupeproof.console.forms import fields, page, path_to
-from dupeproof.console.request_limits import Desk, desk_of
+from dupeproof.console.request_limits import Backend, desk_of
 from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError, NotReplayable, TokenError
 from dupeproof.guards.results import Entry
@@ -31,16 +31,18 @@ class SignInFirst(Exception):
 
 
 async def sign_in(request: Request) -> Response:
-    desk = desk_of(request)
+    backend = desk_of(request)
     if request.method != "POST":
         return page(request, "sign_in.html", wrong=False)
     given = (await fields(request)).get("token", "")
-    if not desk.sessions.is_token(given):
-        desk.audit.write(who=desk.who(request), did="sign in", what="console", outcome="refused: wrong token")
+    if not backend.sessions.is_token(given):
+        backend.audit.write(
+            who=backend.who(request), did="sign in", what="console", outcome="refused: wrong token"
+        )
         return page(request, "sign_in.html", status=403, wrong=True)
-    desk.audit.write(who=desk.who(request), did="sign in", what="console", outcome="done")
+    backend.audit.write(who=backend.who(request), did="sign in", what="console", outcome="done")
     response = RedirectResponse(path_to(request, "overview"), status_code=303)
-    desk.sessions.begin(request, response)
+    backend.sessions.begin(request, response)
     return response
 
 
@@ -52,11 +54,11 @@ async def sign_out(request: Request) -> Response:
 
 async def keys(request: Request) -> Response:
     """The key travels in the body of a POST, not in the address: addresses are logged and remembered."""
-    desk = desk_of(request)
+    backend = desk_of(request)
     if request.method != "POST":
         return page(request, "keys.html", target=None)
     target = _target(await fields(request))
-    entry = await desk.once(target.namespace).get(target.key)
+    entry = await backend.once(target.namespace).get(target.key)
     digest = _digest(target)
     return page(
         request,
@@ -65,14 +67,14 @@ async def keys(request: Request) -> Response:
         digest=digest,
         entry=entry,
         actions={} if entry is None else possible(entry.state),
-        result=_result(desk, entry),
-        audit=desk.audit.lines(digest),
+        result=_result(backend, entry),
+        audit=backend.audit.lines(digest),
     )
 
 
 async def confirm_key(request: Request) -> Response:
-    desk = desk_of(request)
-    session = _session(desk, request)
+    backend = desk_of(request)
+    session = _session(backend, request)
     given = await fields(request)
     target, name = _target(given), given.get("action", "")
     action = chosen(KEY_ACTIONS, name)
@@ -86,20 +88,20 @@ async def confirm_key(request: Request) -> Response:
         to="change_key",
         back="keys",
         hidden=msgspec.to_builtins(target) | {"action": name},
-        confirmation=desk.sessions.ask(session, _asked(name, target)),
+        confirmation=backend.sessions.ask(session, _asked(name, target)),
     )
 
 
 async def do_key(request: Request) -> Response:
-    desk = desk_of(request)
-    session = _session(desk, request)
+    backend = desk_of(request)
+    session = _session(backend, request)
     given = await fields(request)
     target, name = _target(given), given.get("action", "")
     action = chosen(KEY_ACTIONS, name)
-    await desk.sessions.confirmed(session, _asked(name, target), given.get("confirmation", ""))
+    await backend.sessions.confirmed(session, _asked(name, target), given.get("confirmation", ""))
     what = _digest(target)
-    outcome = await audited(request, desk, name, what, lambda: change_key(desk, name, target))
-    desk.stats.outdated()
+    outcome = await audited(request, backend, name, what, lambda: change_key(backend, name, target))
+    backend.stats.outdated()
     return page(
         request,
         "done.html",
@@ -107,14 +109,14 @@ async def do_key(request: Request) -> Response:
         what=what,
         outcome=outcome,
         back="keys",
-        audit=desk.audit.lines(what),
+        audit=backend.audit.lines(what),
     )
 
 
 async def confirm_message(request: Request) -> Response:
-    desk = desk_of(request)
-    session = _session(desk, request)
-    name, message_id = _message(desk, await fields(request))
+    backend = desk_of(request)
+    session = _session(backend, request)
+    name, message_id = _message(backend, await fields(request))
     return page(
         request,
         "confirm.html",
@@ -123,22 +125,24 @@ async def confirm_message(request: Request) -> Response:
         to="change_message",
         back="outbox",
         hidden={"action": name, "id": message_id},
-        confirmation=desk.sessions.ask(session, {"action": name, "message": message_id}),
+        confirmation=backend.sessions.ask(session, {"action": name, "message": message_id}),
     )
 
 
 async def do_message(request: Request) -> Response:
-    desk = desk_of(request)
-    session = _session(desk, request)
+    backend = desk_of(request)
+    session = _session(backend, request)
     given = await fields(request)
-    name, message_id = _message(desk, given)
+    name, message_id = _message(backend, given)
     action = chosen(OUTBOX_ACTIONS, name)
     asked = {"action": name, "message": message_id}
-    await desk.sessions.confirmed(session, asked, given.get("confirmation", ""))
+    await backend.sessions.confirmed(session, asked, given.get("confirmation", ""))
     verb = cast("Literal['retry', 'drop']", name)
-    outcome = await audited(request, desk, name, message_id, lambda: move_message(desk, verb, message_id))
-    if desk.outbox is not None:
-        desk.outbox.outdated()
+    outcome = await audited(
+        request, backend, name, message_id, lambda: move_message(backend, verb, message_id)
+    )
+    if backend.outbox is not None:
+        backend.outbox.outdated()
     return page(
         request,
         "done.html",
@@ -146,7 +150,7 @@ async def do_message(request: Request) -> Response:
         what=message_id,
         outcome=outcome,
         back="outbox",
-        audit=desk.audit.lines(message_id),
+        audit=backend.audit.lines(message_id),
     )
 
 
@@ -157,12 +161,12 @@ async def refused(request: Request, exc: Exception) -> Response:
     return page(request, "refused.html", status=status, error=str(exc))
 
 
-def _session(desk: Desk, request: Request) -> str:
-    session = desk.sessions.of(request)
+def _session(backend: Backend, request: Request) -> str:
+    session = backend.sessions.of(request)
     if session is None:
         raise SignInFirst(
             "This console is read-only: it was started without a token."
-            if desk.sessions.read_only
+            if backend.sessions.read_only
             else "Sign in with the console's token before you change anything."
         )
     return session
@@ -179,8 +183,8 @@ def _target(given: dict[str, str]) -> KeyTarget:
     )
 
 
-def _message(desk: Desk, given: dict[str, str]) -> tuple[str, str]:
-    if desk.source is None:
+def _message(backend: Backend, given: dict[str, str]) -> tuple[str, str]:
+    if backend.source is None:
         raise ConfigError("there is no outbox here; start the console with the database that has it")
     if not given.get("id"):
         raise ConfigError("which message? Choose one on the page of the outbox")
@@ -196,8 +200,8 @@ def _asked(name: str, target: KeyTarget) -> dict[str, str]:
     return {"action": name, **msgspec.to_builtins(target)}
 
 
-def _result(desk: Desk, entry: Entry | None) -> str | None:
-    if entry is None or not desk.show_results or entry.state != "done":
+def _result(backend: Backend, entry: Entry | None) -> str | None:
+    if entry is None or not backend.show_results or entry.state != "done":
         return None
     try:
         return msgspec.json.format(msgspec.json.encode(entry.result)).decode()

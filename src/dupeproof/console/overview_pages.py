@@ -14,8 +14,8 @@ _digest = key_digest("outbox")
 
 
 async def overview(request: Request) -> Response:
-    desk = desk_of(request)
-    rates = None if desk.listener is None else desk.listener.rates()
+    backend = desk_of(request)
+    rates = None if backend.listener is None else backend.listener.rates()
     most = max(rates.arriving, default=0.0) if rates is not None else 0.0
     return page(
         request,
@@ -29,37 +29,37 @@ async def overview(request: Request) -> Response:
         most=most,
         width=WIDTH,
         height=HEIGHT,
-        stats=await desk.stats(),
-        health=None if desk.health is None else await desk.health(),
-        audit=desk.audit.lines()[:5],
+        stats=await backend.stats(),
+        health=None if backend.health is None else await backend.health(),
+        audit=backend.audit.lines()[:5],
     )
 
 
 async def windows(request: Request) -> Response:
-    desk = desk_of(request)
+    backend = desk_of(request)
     return page(
-        request, "windows.html", groups=None if desk.groups is None else await desk.groups(), bars=bars
+        request, "windows.html", groups=None if backend.groups is None else await backend.groups(), bars=bars
     )
 
 
 async def outbox(request: Request) -> Response:
-    desk = desk_of(request)
+    backend = desk_of(request)
     return page(
         request,
         "outbox.html",
-        outbox=None if desk.outbox is None else await desk.outbox(),
+        outbox=None if backend.outbox is None else await backend.outbox(),
         digest=lambda key: "" if key is None else _digest(key).hex()[:12],
     )
 
 
 async def purge(request: Request) -> Response:
-    desk = desk_of(request)
-    health = None if desk.health is None else await desk.health()
+    backend = desk_of(request)
+    health = None if backend.health is None else await backend.health()
     report = None if health is None else health.value
     return page(
         request,
         "purge.html",
-        stats=await desk.stats(),
+        stats=await backend.stats(),
         oldest=None if report is None else report.facts.get("oldest_expired"),
         findings=[] if report is None else [each for each in report.findings if "purge" in each.code],
     )
