@@ -445,6 +445,7 @@ async def test_a_batch_that_is_cancelled_leaves_held_keys_held(durable_url):
             return Unknown()
         asked.set()
         await asyncio.sleep(60)
+        return Unknown()
 
     async def fail(item):
         raise Timeout

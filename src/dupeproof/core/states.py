@@ -111,13 +111,3 @@ TABLE: dict[State, dict[Event, State]] = {
 
 def allows(state: State, event: Event) -> bool:
     return event in TABLE[state]
-
-
-def diagram() -> str:
-    """The table as a Mermaid state diagram, an arrow for each pair of states; the documentation shows this text."""
-    arrows: dict[tuple[State, State], list[Event]] = {}
-    for state, events in TABLE.items():
-        for event, after in events.items():
-            arrows.setdefault((state, after), []).append(event)
-    lines = [f"    {state} --> {after}: {' / '.join(events)}" for (state, after), events in arrows.items()]
-    return "\n".join(["stateDiagram-v2", "    [*] --> free", *lines])
