@@ -156,7 +156,7 @@ class Worker:
 
     def look(self) -> None:
         if (code := self.process.poll()) is not None:
-            self.ends.append(f"{self.log.stem} ended with {code}: {self.log.read_text()[-300:]}")
+            self.ends.append(f"{self.log.stem} ended with {code}: {self.log.read_text()[-3000:]}")
             self.start()
 
     def kill(self) -> None:
