@@ -14,6 +14,7 @@ import pydantic
 import pytest
 
 from dupeproof import AsyncOnce, ConfigError, NotReplayable, Once
+from dupeproof.core.codecs import JsonCodec, origin_of, with_origin
 
 
 @dataclass
@@ -262,3 +263,16 @@ async def test_async_replays_are_typed_too(any_url):
             return Receipt(number, [1])
 
         assert await receipt("r") == await receipt("r") == Receipt("r", [1])
+
+
+def test_a_value_that_was_stored_with_its_trace_can_be_shown():
+    class Traced(JsonCodec):
+        def encode(self, value, returns=Any):
+            return with_origin("00-trace-span-01", super().encode(value, returns))
+
+        def decode(self, data, returns):
+            return super().decode(origin_of(data)[1], returns)
+
+    once = Once("memory://", codec=Traced())
+    assert once.run("k", lambda: 7) == once.run("k", lambda: 8) == 7
+    assert once.get("k").result == 7

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from dupeproof.core.codecs import Codec, Unstorable
+from dupeproof.core.codecs import Codec, Unstorable, origin_of
 from dupeproof.core.records import NOT_REPLAYABLE, Found, FoundMark, Listed, Record
 from dupeproof.errors import NotReplayable
 from dupeproof.guards.steps import read_journal
@@ -68,7 +68,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         if self.codec != "json":
             raise NotReplayable("the value was not stored as JSON, so it cannot be shown")
         assert self.stored is not None
-        return msgspec.json.decode(self.stored)
+        return msgspec.json.decode(origin_of(self.stored)[1])
 
 
 def listed_entry(listed: Listed) -> Entry:
