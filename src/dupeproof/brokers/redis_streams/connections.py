@@ -1,6 +1,7 @@
 # Written by tools/twins.py from src/dupeproof/brokers/redis_streams/connections_async.py; change that file instead.
 """A client of redis-py for what a URL names: one server, the primary that Sentinels know, or a Cluster."""
 
+import time
 from typing import Any
 
 import redis
@@ -15,7 +16,8 @@ from dupeproof.stores.urls import parse_url
 
 _cluster_node: Any = ClusterNode
 _sentinel: Any = Sentinel
-"""Which tell no types."""
+"""Which have no types."""
+_TO_CLOSE = 0.02
 
 
 def connected(url: str) -> Any:
@@ -44,6 +46,9 @@ def connected(url: str) -> Any:
 def disconnect(client: Any) -> None:
     """Also from the Sentinels that were asked, which the driver leaves to us."""
     client.close()
+    if hasattr(client, "nodes_manager"):
+        # The driver closes connections to nodes that it has replaced in tasks of their own, which end before the loop does.
+        time.sleep(_TO_CLOSE)
     manager = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
     for each in () if manager is None else manager.sentinels:
         each.close()

@@ -1,5 +1,6 @@
 """A client of redis-py for what a URL names: one server, the primary that Sentinels know, or a Cluster."""
 
+import asyncio
 from typing import Any
 
 import redis.asyncio as redis
@@ -14,7 +15,8 @@ from dupeproof.stores.urls import parse_url
 
 _cluster_node: Any = ClusterNode
 _sentinel: Any = Sentinel
-"""Which tell no types."""
+"""Which have no types."""
+_TO_CLOSE = 0.02
 
 
 def connected(url: str) -> Any:
@@ -43,6 +45,9 @@ def connected(url: str) -> Any:
 async def disconnect(client: Any) -> None:
     """Also from the Sentinels that were asked, which the driver leaves to us."""
     await client.aclose()
+    if hasattr(client, "nodes_manager"):
+        # The driver closes connections to nodes that it has replaced in tasks of their own, which end before the loop does.
+        await asyncio.sleep(_TO_CLOSE)
     manager = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
     for each in () if manager is None else manager.sentinels:
         await each.aclose()
