@@ -29,7 +29,7 @@ either = pytest.mark.parametrize("what", ["request", "reply"])
 SIGNS = {
     "redis": {
         "claim": b"$3\r\nGET\r\n$2\r\nPX\r\n",
-        "finish": script("close").sha,
+        "finish": script("finish").sha,
         "forget": script("delete").sha,
         "mark": b"$2\r\nNX\r\n$2\r\nPX\r\n",
     },
