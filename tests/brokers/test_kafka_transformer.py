@@ -245,6 +245,60 @@ def test_one_that_stood_still_in_a_transaction_is_fenced_by_its_successor(
     successor.stop()
 
 
+NAMED = """
+import sys
+from dupeproof.brokers.kafka import transform
+from dupeproof.outbox import Message
+
+def copy(message):
+    print(message.id, flush=True)
+    yield Message(id=message.id, topic="out", key=None, payload=message.body, headers={})
+
+transform(sys.argv[1], "in", copy, group="copiers", transactional_id="copier", config={"group.protocol": "consumer"})
+"""
+
+
+def test_one_that_takes_the_place_of_a_killed_process_is_not_fenced_by_what_the_group_remembers_of_it(
+    own_kafka, transform, until
+):
+    """The group lists a killed process until its session is over, under the client id of its successor."""
+    server = own_kafka()
+    place = KafkaPlace(server.url)
+    place.declare("in", 12)
+    place.declare("out", 1)
+    stop = threading.Event()
+    number = iter(range(1_000_000))
+
+    def publish() -> None:
+        with place.publisher() as publisher:
+            while not stop.wait(0.05):
+                some = [message("in", f"m-{next(number)}", key=f"k-{each}") for each in range(20)]
+                with contextlib.suppress(BrokerUnavailable):  # then it may be there or not
+                    publisher.publish(some)
+
+    sender = threading.Thread(target=publish)
+    sender.start()
+    options = {"url": server.url, "group": "copiers", "config": {"group.protocol": "consumer"}}
+    try:
+        neighbour = transform("in", copying("out"), **options)
+        until(lambda: neighbour.tally.read > 0, lambda: (neighbour.tally, neighbour.error))
+        with subprocess.Popen([sys.executable, "-c", NAMED, server.url], stdout=subprocess.PIPE) as killed:
+            assert killed.stdout.readline()
+            killed.kill()
+        successor = transform("in", copying("out"), transactional_id="copier", **options)
+        until(lambda: successor.tally.read > 0, lambda: (successor.tally, successor.error))
+        server.kill()
+        server.start()
+        before = successor.tally.read
+        until(lambda: successor.tally.read > before + 20, lambda: (successor.tally, successor.error))
+        assert successor.error is None
+    finally:
+        stop.set()
+        sender.join(60)
+    for each in (successor, neighbour):
+        each.stop()
+
+
 def test_it_returns_within_its_time_when_the_broker_is_gone(own_kafka, transform, until):
     server = own_kafka()
     place = KafkaPlace(server.url)

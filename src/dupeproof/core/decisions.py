@@ -19,6 +19,8 @@ def claim(found: Record | None, request: ClaimRequest, now: int) -> tuple[Outcom
         return _FIRST, _running(request, now, 1, now, request.fingerprint)
     if request.fingerprint and found.fingerprint and request.fingerprint != found.fingerprint:
         return Mismatch(), None
+    if situation is State.RESOLVED:  # from now on somebody has this result
+        return _refusal(found, State.DONE, now), replace(found, state=State.DONE)
     if found.token == request.token:  # the same claim again, after a lost reply
         if found.state is State.RUNNING:
             again = _leased(found, now + request.terms.lease, request.terms.window)
@@ -58,7 +60,7 @@ def finish(found: Record | None, change: Finish, now: int) -> Record | None:
         return None
     return replace(
         found,
-        state=State.DONE,
+        state=State.RESOLVED if change.resolver else State.DONE,
         token=change.resolver or found.token,
         finished_at=now,
         expires_at=now + change.window,

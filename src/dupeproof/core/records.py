@@ -159,6 +159,15 @@ class Record(Struct, frozen=True, gc=False, kw_only=True):
             return State.HELD if self.hold else State.ABANDONED
         return self.state
 
+    @property
+    def is_finished(self) -> bool:
+        return self.state in (State.DONE, State.RESOLVED)
+
+    def reported(self, now: int) -> str:
+        """The situation as people read it: a key that was resolved is done."""
+        situation = self.situation(now)
+        return str(State.DONE if situation is State.RESOLVED else situation)
+
     def since(self, now: int) -> int:
         """When it came into its situation; `NEVER` where that is not known."""
         match self.situation(now):

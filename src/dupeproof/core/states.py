@@ -5,14 +5,16 @@ lease, which a heartbeat renews. The owner finishes (DONE), fails (FAILED, or DE
 because the work may have happened (HELD), or hands the claim back. If the owner vanishes the lease runs out, and what was promised at claim time decides: under
 `rerun` the key is ABANDONED and the next claim takes it over; under `hold` it is HELD until someone resolves it.
 
-Two things follow that are easy to get wrong elsewhere, so they stand in the table:
+Some things follow that are easy to get wrong elsewhere, so they stand in the table:
 
 * An owner that comes back late, before anyone took the key over, still owns it: FINISH is allowed from ABANDONED
   and HELD. Once someone else has claimed, the owner's token no longer matches, and it is refused.
 * FAILED, ABANDONED and FREE all leave through the same CLAIM. There is no path that runs without a claim.
 * HELD and DEAD wait for a person, so no window ends them.
+* A person can err. What was resolved by hand is RESOLVED until the first caller is given it, and may be resolved
+  anew until then. That caller's claim makes it DONE, and nothing inside the window changes a result that somebody has.
 
-RUNNING, DONE, FAILED and DEAD are stored. FREE is the absence of a record. ABANDONED and HELD are RUNNING
+RUNNING, DONE, RESOLVED, FAILED and DEAD are stored. FREE is the absence of a record. ABANDONED and HELD are RUNNING
 records whose lease is over, seen by the clock of the store; an owner that holds its key ends its own lease. The table has one reading for each place that writes a record:
 
 * memory and SQLite: `core/decisions.py`, in Python
@@ -33,6 +35,7 @@ class State(StrEnum):
     ABANDONED = "abandoned"
     HELD = "held"
     DONE = "done"
+    RESOLVED = "resolved"
     FAILED = "failed"
     DEAD = "dead"
 
@@ -40,6 +43,7 @@ class State(StrEnum):
 class Event(StrEnum):
     CLAIM = "claim"
     CLAIM_EXHAUSTED = "claim, attempts used up"
+    REPLAY = "claim, replayed"
     FINISH = "finish"
     FAIL = "fail"
     FAIL_LAST = "fail, last attempt"
@@ -79,30 +83,37 @@ TABLE: dict[State, dict[Event, State]] = {
         Event.TAKE: State.RUNNING,
         Event.CLAIM: State.RUNNING,
         Event.CLAIM_EXHAUSTED: State.DEAD,
-        Event.RESOLVE: State.DONE,
+        Event.RESOLVE: State.RESOLVED,
         Event.REOPEN: State.FREE,
         Event.WINDOW_OVER: State.FREE,
     },
     State.HELD: {
         **_OWNER_VERBS,
         Event.TAKE: State.RUNNING,
-        Event.RESOLVE: State.DONE,
+        Event.RESOLVE: State.RESOLVED,
         Event.REOPEN: State.FREE,
     },
+    State.RESOLVED: {
+        Event.REPLAY: State.DONE,
+        Event.RESOLVE: State.RESOLVED,
+        Event.FORGET: State.FREE,
+        Event.WINDOW_OVER: State.FREE,
+    },
     State.DONE: {
+        Event.REPLAY: State.DONE,
         Event.FORGET: State.FREE,
         Event.WINDOW_OVER: State.FREE,
     },
     State.FAILED: {
         Event.CLAIM: State.RUNNING,
         Event.CLAIM_EXHAUSTED: State.DEAD,
-        Event.RESOLVE: State.DONE,
+        Event.RESOLVE: State.RESOLVED,
         Event.REOPEN: State.FREE,
         Event.FORGET: State.FREE,
         Event.WINDOW_OVER: State.FREE,
     },
     State.DEAD: {
-        Event.RESOLVE: State.DONE,
+        Event.RESOLVE: State.RESOLVED,
         Event.REOPEN: State.FREE,
         Event.FORGET: State.FREE,
     },

@@ -299,7 +299,7 @@ class AsyncOnce:
             records = await self._store.get(digests)
             marks = await self._found_marks(digests)
             found += [
-                mark is not None or (each is not None and each.record.state is State.DONE)
+                mark is not None or (each is not None and each.record.is_finished)
                 for each, mark in zip(records, marks, strict=True)
             ]
         return found
@@ -395,8 +395,9 @@ class AsyncOnce:
     ) -> bool:
         """Close a held, abandoned, failed or dead key with this result; its former owner can no longer finish it.
 
-        It is remembered for the window of the guard that claimed it, unless `window` is given. False when there is nothing to resolve. A key that is
-        being worked on raises `Busy`.
+        It is remembered for the window of the guard that claimed it, unless `window` is given. A result that no caller has
+        been given yet is replaced (`Entry.correctable`). False when there is nothing to resolve. A key that is being worked
+        on raises `Busy`.
         """
         digest = self._digest_of(key)
         try:
@@ -421,7 +422,7 @@ class AsyncOnce:
         """
         digest = self._digest_of(key)
         record = await self._unowned(digest)
-        if record is None:
+        if record is None or record.state is State.RESOLVED:
             return False
         window = record.window or self._policy.terms.window
         [reopened] = await self._store.release([Release(digest, record.token, window, reopen=True)])

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from dupeproof.core.codecs import Codec, Unstorable, origin_of
 from dupeproof.core.records import NOT_REPLAYABLE, Found, FoundMark, Listed, Record
+from dupeproof.core.states import State
 from dupeproof.errors import NotReplayable
 from dupeproof.guards.steps import read_journal
 
@@ -57,6 +58,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     lease_left: float | None = None
     """Seconds, while running; below zero when abandoned or held."""
     error: str | None = None
+    correctable: bool = False
+    """It was resolved, and no caller has been given the result yet, so that it may be resolved again."""
     stored: bytes | None = None
     codec: str | None = None
 
@@ -91,9 +94,9 @@ def make_entry(namespace: str, key: bytes, found: Found | None, mark: FoundMark 
 
 
 def _entry(key: bytes, record: Record, now: int, meta: Any) -> Entry:
-    state = record.situation(now)
+    state = record.reported(now)
     return Entry(
-        state=str(state),
+        state=state,
         namespace=record.namespace,
         digest=key.hex(),
         key=record.kept_key or None,
@@ -107,6 +110,7 @@ def _entry(key: bytes, record: Record, now: int, meta: Any) -> Entry:
         expires_at=_moment(record.expires_at),
         lease_left=(record.lease_until - now) / 1_000 if record.state == "running" else None,
         error=record.error or None,
+        correctable=record.state is State.RESOLVED,
         stored=record.result if state == "done" else None,
         codec=record.codec or None,
     )

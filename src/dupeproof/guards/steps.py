@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 
 from dupeproof.core.records import Record
-from dupeproof.core.states import State
 from dupeproof.errors import ConfigError
 from dupeproof.keys.ids import content_id
 
@@ -128,7 +127,7 @@ def same_name(path: str) -> ConfigError:
 
 def read_journal(record: Record | None) -> Journal:
     """The steps of work that is not done."""
-    if record is None or record.state is State.DONE or not record.result:
+    if record is None or record.is_finished or not record.result:
         return {}
     return msgspec.json.decode(record.result, type=Journal)
 

@@ -22,7 +22,7 @@ class AlreadyDone(DupeproofError):
 def found(handling: Handling, known: WrittenRecord | None) -> None:
     """Raises if an earlier run is found to have done the work."""
     claim = handling.claim
-    if known is None or known.state != "done" or known.token == claim.token:
+    if known is None or known.state not in ("done", "resolved") or known.token == claim.token:
         return
     stored = readable(claim.codec, known.result) if known.codec == claim.codec.name else None
     handling.done = stored or Answer(200, [], None)

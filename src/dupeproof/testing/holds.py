@@ -72,6 +72,44 @@ class HoldCases(StoreCase):
                 assert finish(store, key, token, b"7", resolver=new_token())
                 assert claim(store, key, new_token()) == outcomes.Done(b"7", "json", 1)
 
+    def test_what_was_resolved_may_be_resolved_again_until_somebody_has_it(self, store: Store) -> None:
+        key, wrong, right = new_key(), new_token(), new_token()
+        token = won(store, key)
+        fail(store, key, token, hold=True)
+        assert finish(store, key, token, b"1", resolver=wrong)
+        assert situation(store, key) is State.RESOLVED
+        assert not release(store, key, wrong, reopen=True)  # its steps may be lost by now
+        assert finish(store, key, wrong, b"2", resolver=right)
+        assert not finish(store, key, wrong, b"3", resolver=new_token())
+        for _ in range(2):
+            assert claim(store, key, new_token()) == outcomes.Done(b"2", "json", 1)
+        assert situation(store, key) is State.DONE
+        assert not finish(store, key, right, b"3", resolver=new_token())
+
+    def test_a_claim_with_other_content_is_not_given_what_was_resolved(self, store: Store) -> None:
+        key, resolver = new_key(), new_token()
+        token = new_token()
+        [outcome] = store.claim([ClaimRequest(key, token, terms(), b"a" * 16)])
+        assert outcome == outcomes.Won(1)
+        fail(store, key, token, hold=True)
+        assert finish(store, key, token, b"1", resolver=resolver)
+        [outcome] = store.claim([ClaimRequest(key, new_token(), terms(), b"b" * 16)])
+        assert outcome == outcomes.Mismatch()
+        assert situation(store, key) is State.RESOLVED
+
+    def test_the_window_of_what_was_resolved_does_not_begin_anew_with_its_first_caller(
+        self, store: Store
+    ) -> None:
+        key = new_key()
+        token = won(store, key)
+        fail(store, key, token, hold=True)
+        assert finish(store, key, token, b"1", window=SHORT * 3, resolver=new_token())
+        after(SHORT)
+        assert claim(store, key, new_token()) == outcomes.Done(b"1", "json", 1)
+        [found] = store.get([key])
+        assert found is not None
+        assert found.record.expires_at - found.now <= SHORT * 2
+
     def test_no_window_ends_a_held_key(self, store: Store) -> None:
         key = new_key()
         token = won(store, key, terms(window=SHORT))

@@ -71,6 +71,46 @@ class AsyncHoldCases(AsyncStoreCase):
                 assert await finish(store, key, token, b"7", resolver=new_token())
                 assert await claim(store, key, new_token()) == outcomes.Done(b"7", "json", 1)
 
+    async def test_what_was_resolved_may_be_resolved_again_until_somebody_has_it(
+        self, store: AsyncStore
+    ) -> None:
+        key, wrong, right = new_key(), new_token(), new_token()
+        token = await won(store, key)
+        await fail(store, key, token, hold=True)
+        assert await finish(store, key, token, b"1", resolver=wrong)
+        assert await situation(store, key) is State.RESOLVED
+        assert not await release(store, key, wrong, reopen=True)  # its steps may be lost by now
+        assert await finish(store, key, wrong, b"2", resolver=right)
+        assert not await finish(store, key, wrong, b"3", resolver=new_token())
+        for _ in range(2):
+            assert await claim(store, key, new_token()) == outcomes.Done(b"2", "json", 1)
+        assert await situation(store, key) is State.DONE
+        assert not await finish(store, key, right, b"3", resolver=new_token())
+
+    async def test_a_claim_with_other_content_is_not_given_what_was_resolved(self, store: AsyncStore) -> None:
+        key, resolver = new_key(), new_token()
+        token = new_token()
+        [outcome] = await store.claim([ClaimRequest(key, token, terms(), b"a" * 16)])
+        assert outcome == outcomes.Won(1)
+        await fail(store, key, token, hold=True)
+        assert await finish(store, key, token, b"1", resolver=resolver)
+        [outcome] = await store.claim([ClaimRequest(key, new_token(), terms(), b"b" * 16)])
+        assert outcome == outcomes.Mismatch()
+        assert await situation(store, key) is State.RESOLVED
+
+    async def test_the_window_of_what_was_resolved_does_not_begin_anew_with_its_first_caller(
+        self, store: AsyncStore
+    ) -> None:
+        key = new_key()
+        token = await won(store, key)
+        await fail(store, key, token, hold=True)
+        assert await finish(store, key, token, b"1", window=SHORT * 3, resolver=new_token())
+        await after(SHORT)
+        assert await claim(store, key, new_token()) == outcomes.Done(b"1", "json", 1)
+        [found] = await store.get([key])
+        assert found is not None
+        assert found.record.expires_at - found.now <= SHORT * 2
+
     async def test_no_window_ends_a_held_key(self, store: AsyncStore) -> None:
         key = new_key()
         token = await won(store, key, terms(window=SHORT))

@@ -14,6 +14,10 @@ from dupeproof.http.answers import Answer, AnswerCodec
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS = frozenset({"content-length", "transfer-encoding", "connection"})
+_NOTHING = {
+    True: "there is nothing to reopen: the key is done or was resolved, or was only seen; forget removes it for good",
+    False: "there is nothing to resolve: the key is done, or was only seen",
+}
 _TEXT = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
@@ -66,7 +70,7 @@ def resolve(
     """Say that the work of a key was done, with this result, or with --reopen that it was not.
 
     Look first whether the effect really happened. Either way its former owner can no longer finish it. A key that is
-    being worked on is refused. Exit code 1 when there is nothing to resolve.
+    being worked on is refused. A result that no caller has been given yet may be replaced. Exit code 1 when there is nothing to resolve.
 
     A key of the HTTP guard, in namespace http unless that was given another, gets the response that its clients are
     sent: --status 201 --header 'Location: /orders/7' --body-file order.json, or --result, which is sent as JSON with 200.
@@ -86,7 +90,7 @@ def resolve(
     with Once(url, namespace=namespace, codec=codec) as once:
         entry = known_entry(once, key)
         if not (once.reopen(entry) if reopen else once.resolve(entry, result=value, window=window)):
-            raise NotFound("there is nothing to resolve: the key is done, or was only seen")
+            raise NotFound(_NOTHING[reopen])
     done = "reopened" if reopen else "resolved"
     report(done, {done: True}, as_json=as_json)
 

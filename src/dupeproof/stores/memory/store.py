@@ -196,14 +196,14 @@ class MemoryStore(forks.Locked):
     def stats(self) -> Stats:
         now = self._clock()
         with self._lock:
-            situations = Counter(record.situation(now) for record in self._records.values())
+            situations = Counter(record.reported(now) for record in self._records.values())
             live_marks = sum(mark.expires_at > now for mark in self._marks.values())
             total = len(self._records) + len(self._marks)
         situations.pop(State.FREE, None)
         expired = total - sum(situations.values()) - live_marks
         return Stats(
             marks=live_marks,
-            records={str(state): count for state, count in situations.items()},
+            records=dict(situations),
             expired=expired,
         )
 

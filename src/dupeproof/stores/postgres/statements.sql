@@ -147,6 +147,7 @@ SELECT count(*), pg_total_relation_size('dupeproof_sequences') FROM dupeproof_se
 
 -- name: count_records
 SELECT CASE WHEN expires_at <= clock_timestamp() THEN 'free'
+            WHEN state = 'resolved' THEN 'done'
             WHEN state <> 'running' OR lease_until > clock_timestamp() THEN state
             WHEN hold THEN 'held'
             ELSE 'abandoned' END AS situation, count(*)

@@ -36,7 +36,8 @@ SEQUENCES = b"dq{?}*"
 VERDICTS = {0: Verdict.FRESH, 1: Verdict.DUPLICATE, 2: Verdict.FENCED, 3: Verdict.TOO_OLD}
 """As advance.lua numbers them."""
 _PLAIN_MARK = b"1"
-_STATES = {b"r": State.RUNNING, b"d": State.DONE, b"f": State.FAILED, b"x": State.DEAD}
+_STATES = {b"r": State.RUNNING, b"d": State.DONE, b"s": State.RESOLVED, b"f": State.FAILED, b"x": State.DEAD}
+_FINISHED = b"ds"
 _HEAD = struct.Struct(">cc8sI16sQH")
 _TAIL = struct.Struct(">QQB")
 _NO_FINGERPRINT = bytes(16)
@@ -282,8 +283,8 @@ def unpack(raw: bytes, expires_at: int, now: int) -> Record | None:
         lease_until=lease_until,
         finished_at=_finished_at(state, lease_until, window, expires_at, now),
         expires_at=expires_at,
-        codec=label if state == b"d" else "",
-        error="" if state == b"d" else label,
+        codec=label if state in _FINISHED else "",
+        error="" if state in _FINISHED else label,
         result=result,
         window=window,
         took_over=hold in (b"t", b"H"),

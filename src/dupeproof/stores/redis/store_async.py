@@ -203,7 +203,7 @@ class AsyncRedisStore:
         async for keys in self._pages(layout.RECORDS):
             for found in await self.get([key[-16:] for key in keys]):
                 if found is not None:
-                    situations[str(found.record.situation(found.now))] += 1
+                    situations[found.record.reported(found.now)] += 1
         return Stats(marks=marks, records=dict(situations), expired=0)
 
     async def check(self) -> Health:

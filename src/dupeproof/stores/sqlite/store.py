@@ -53,6 +53,7 @@ _PURGE_RECORDS = (
 )
 _COUNT_RECORDS = """
     SELECT CASE WHEN expires_at > 0 AND expires_at <= :now THEN 'free'
+                WHEN state = 'resolved' THEN 'done'
                 WHEN state <> 'running' OR lease_until > :now THEN state
                 WHEN hold THEN 'held' ELSE 'abandoned' END AS situation, count(*)
     FROM dupeproof_records GROUP BY situation

@@ -139,6 +139,11 @@ BEGIN
             verdict := 'held';
             RETURN;
 
+        ELSIF its_state = 'resolved' THEN
+            -- From now on somebody has this result.
+            verdict := 'done';
+            UPDATE dupeproof_records AS d SET state = 'done'
+            WHERE d.key = wanted AND d.token = its_token AND d.state = 'resolved';
         ELSIF its_state = 'running' AND its_token = owner THEN
             -- The same claim again, after a lost reply.
             verdict := 'won';
@@ -250,13 +255,14 @@ DECLARE
     moment timestamptz := clock_timestamp();
 BEGIN
     UPDATE dupeproof_records AS d
-    SET state = 'done', finished_at = moment, expires_at = moment + dupeproof_ms_v1(span),
+    SET state = CASE WHEN resolver = '' THEN 'done' ELSE 'resolved' END,
+        finished_at = moment, expires_at = moment + dupeproof_ms_v1(span),
         purge_from = least(d.purge_from, moment + dupeproof_ms_v1(span)),
         token = CASE WHEN resolver = '' THEN d.token ELSE resolver END,
         codec = codec_name, result = value, error = '', window_ms = span, took_over = false
     WHERE d.key = wanted AND d.token = owner AND d.expires_at > moment
       AND CASE WHEN resolver = '' THEN d.state = 'running'
-               ELSE d.state IN ('failed', 'dead') OR (d.state = 'running' AND d.lease_until <= moment) END;
+               ELSE d.state IN ('failed', 'dead', 'resolved') OR (d.state = 'running' AND d.lease_until <= moment) END;
     -- The same finish again, after a lost reply, is still theirs.
     RETURN FOUND OR (resolver = '' AND EXISTS (
         SELECT FROM dupeproof_records AS d

@@ -12,6 +12,11 @@ local function decide(key, raw, asked, lease, limit)
     if r.state == 'd' then
         return raw
     end
+    if r.state == 's' then
+        -- From now on somebody has this result.
+        redis.call('SET', key, 'd' .. string.sub(raw, 2), 'KEEPTTL')
+        return raw
+    end
     if r.token == asked.token then
         if r.state == 'r' then
             store_running(key, r, lease, asked.window)

@@ -1,5 +1,5 @@
 -- A record is one string. What never changes while a claim lives comes first, so that finishing can keep it as it is:
---   state 1, hold 1, token 8, attempt 4, fingerprint 16, created 8, length of the labels 2, labels
+--   state 1 (running, done, resolved and not given to anybody yet: s, failed, dead: x), hold 1, token 8, attempt 4, fingerprint 16, created 8, length of the labels 2, labels
 --   hold: h under hold, - not; H and t the same of a running claim that took over an abandoned key
 --   (namespace, then where there are any, each after a zero byte: name of the function, key)
 -- then what the end of a claim replaces:

@@ -2,7 +2,7 @@
 local function decide(key, packed)
     local token, window, how = struct.unpack('>c8I8c1', packed)
     local r = load(key)
-    if not r or r.token ~= token or r.state == 'd' then
+    if not r or r.token ~= token or r.state == 'd' or r.state == 's' then
         return 0
     end
     local reopens = how == 'o'

@@ -7,7 +7,7 @@ local function decide(key, tokens, window, tail)
     end
     local rest = string.sub(r.raw, 11, 40 + struct.unpack('>I2', r.raw, 39))
     leave_index(key)
-    redis.call('SET', key, 'd' .. r.hold .. resolver .. rest .. tail, 'PX', window)
+    redis.call('SET', key, 's' .. r.hold .. resolver .. rest .. tail, 'PX', window)
     return 1
 end
 
