@@ -1,7 +1,7 @@
 """What is asked of the cluster beside messages: which topic has a name now, and who is in a group."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dupeproof.brokers.errors import BrokerUnavailable
@@ -78,13 +78,13 @@ def _id_in(answer: Any, seconds: float) -> str:
 _UNSUPPORTED = kafka.KafkaError._UNSUPPORTED_FEATURE  # noqa: SLF001 - so it is called by its library
 
 
-def members_called(client_id: str, connection: Config, group: str) -> set[str] | None:
-    """The ids of the group's members that have this client id. None where nobody answers."""
+def has_member(connection: Config, group: str, is_it: Callable[[str, str], bool]) -> bool:
+    """Whether a member of the group is one, by its client id and its member id. No where nobody answers."""
     admin = made(AdminClient, connection)
     try:
         answers = admin.describe_consumer_groups([group], request_timeout=CONNECT_SECONDS)
         members = answers[group].result(CONNECT_SECONDS + 1).members
     except (kafka.KafkaException, TimeoutError) as exc:
         LOGGER.warning("Kafka did not say who is in the group %s: %s", group, exc)
-        return None
-    return {each.member_id for each in members if each.client_id == client_id}
+        return False
+    return any(is_it(each.client_id, each.member_id) for each in members)

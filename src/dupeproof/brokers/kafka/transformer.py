@@ -21,7 +21,7 @@ from dupeproof import defaults
 from dupeproof.brokers.base import Delivery, Message, dead_name
 from dupeproof.brokers.errors import HOPELESS, BrokerUnavailable, Fenced
 from dupeproof.brokers.kafka import wire
-from dupeproof.brokers.kafka.admin import members_called
+from dupeproof.brokers.kafka.admin import has_member
 from dupeproof.brokers.kafka.driver import LOGGER, TIMEOUT, Config, kafka, meaning
 from dupeproof.brokers.kafka.partition_queues import Partitions
 from dupeproof.brokers.kafka.reader import Reader
@@ -129,8 +129,6 @@ class Transformer:
         )
         self._worker_queues = Partitions(self._plan.concurrency, self._plan.batch)
         self._workers: Workers | None = None
-        self._older: set[str] | None = None
-        """Members of the group that had our transactional id before us."""
         self._share = self._plan.batch
         """How many messages share a transaction at most: fewer after one that was aborted."""
         self._stop_by: float | None = None
@@ -225,7 +223,7 @@ class Transformer:
     def _serve(self, workers: Workers) -> None:
         """With one pair of clients, until it is time to stop or they are of no use any more."""
         try:
-            self._open_transaction()
+            self._transaction.open(self._left)
             self._reader.open(self._worker_queues.capacity)
             self._was_open = True
             self._trouble = ""
@@ -301,7 +299,9 @@ class Transformer:
                 part = done[: self._share]
                 self._make_dead_topics(part)
                 if self._transaction.is_haunted:
-                    self._renew()
+                    # In a new epoch. If another has taken our id over meanwhile, we fence it, and it ends: of two, one goes on. The
+                    # group cannot be asked here: librdkafka aborts the process if its coordinator moves then (its issue 4605).
+                    self._transaction.open(self._left)
                 try:
                     self._transaction.write(part, self._reader.membership, self._left)
                 except Refused as exc:
@@ -329,16 +329,6 @@ class Transformer:
             left = rest
         finally:
             self._worker_queues.finish(number, left, not_before)
-
-    def _renew(self) -> None:
-        """Fences what is still under way of earlier transactions; and nobody else: who has taken over is not to be fenced by us."""
-        if self._named and self._has_namesake():
-            raise self._fenced()
-        self._open_transaction()
-
-    def _open_transaction(self) -> None:
-        self._transaction.open(self._left)
-        self._older = self._namesakes() if self._named else set()
 
     def _make_dead_topics(self, part: Sequence[Done]) -> None:
         for each, outputs in part:
@@ -387,19 +377,13 @@ class Transformer:
         return not self._transaction.may_be_over or self._has_namesake()
 
     def _has_namesake(self) -> bool:
-        """Whether another member of the group has got our transactional id since we have it.
-
-        One that was there before was fenced when we took the id. It may be a process that was killed: the group waits for it
-        until its session is over. Where nobody says who was there before, nobody can be told from those.
-        """
-        found = self._namesakes()
-        if found is None or self._older is None:
-            return False
-        return bool(found - self._older - self._reader.member_ids)
-
-    def _namesakes(self) -> set[str] | None:
-        """Members join the group after they have taken their transactional id."""
-        return members_called(self._client_id, self._reader.connection, self._group)
+        """Whether another member of the group has our transactional id."""
+        mine = self._reader.member_ids
+        return has_member(
+            self._reader.connection,
+            self._group,
+            lambda client, member: client == self._client_id and member not in mine,
+        )
 
 
 class _Handled(Outcome):
