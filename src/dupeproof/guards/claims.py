@@ -245,7 +245,7 @@ class Claim:
         """Finish, fail or abandon, by how the work ended."""
         if exc is None:
             self.finish(self._result)
-        elif self._of.policy.hold_on and self._of.policy.holds(exc):
+        elif self.holds(exc):
             self._hold(error_name(exc))
         elif isinstance(exc, Exception):
             self.fail(exc)
@@ -442,6 +442,10 @@ class Claim:
         [ours] = self._of.engine.release([handing_back(self._request)])
         self._publish(Kind.RELEASED if ours else Kind.LOST)
         return ours
+
+    def holds(self, error: BaseException) -> bool:
+        """Whether this error leaves a doubt, by the policy."""
+        return bool(self._of.policy.hold_on) and self._of.policy.holds(error)
 
     def hold(self, reason: str = "") -> None:
         """The work may have happened: keep the key from everybody until it is resolved, reopened or settled.
