@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -211,6 +212,48 @@ def test_a_lookup_that_raises_leaves_the_key_held(durable_url):
             once.run("k", lambda: 7)
         assert isinstance(caught.value.__cause__, ConnectionError)
         assert once.get("k").state == "held"
+
+
+def test_a_key_is_held_since_its_error_however_often_a_lookup_is_asked(durable_url):
+    """Else a lookup that waits until a payment is too old to come could wait for ever."""
+    seen, said = [], [Unknown(), RuntimeError("away"), Unknown()]
+
+    def lookup(entry, *_):
+        seen.append(entry.since)
+        answer = said[len(seen) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with Once(durable_url, hold_on=Timeout, settle=lookup) as once:
+        held(once)
+        first = once.get("k").since
+        for _ in said[:2]:
+            time.sleep(0.05)
+            with pytest.raises(Held) as caught:
+                once.run("k", int)
+            assert caught.value.asked
+        time.sleep(0.05)
+        assert once.settle(lookup).unknown == 1
+        assert [*seen, once.get("k").since] == [first] * 4
+
+
+def test_an_abandoned_key_is_taken_for_the_youngest_it_can_be(durable_url):
+    """Its first attempt may be long over, and another one have left the doubt."""
+    ages = []
+
+    def lookup(entry, *_):
+        ages.append(datetime.now(UTC) - entry.since)
+        return NotDone()
+
+    with Once(durable_url, lease="100ms", settle=lookup, on_busy="wait") as once:
+        with once.claim("k") as claim:
+            claim.fail(ValueError())
+        time.sleep(1.2)
+        with pytest.raises(Crashed), crash_at("after-claim"):
+            once.run("k", int)
+        assert once.run("k", int) == 0
+    assert timedelta(seconds=-0.5) < ages[0] < timedelta(seconds=1)
 
 
 def test_a_lookup_that_gives_something_else_is_told_so_and_leaves_the_key_held(durable_url):

@@ -58,6 +58,8 @@ class Fail(Struct, frozen=True, gc=False):
     dead: bool = False
     hold: bool = False
     """When set the key is held: the work may have happened, so nothing but a person or a lookup opens it again."""
+    since: int = 0
+    """Since when it is held, where it was before a lookup was asked. From now on unless given."""
 
 
 class Release(Struct, frozen=True, gc=False):

@@ -27,7 +27,7 @@ from dupeproof.guards.functions import KnownReturns
 from dupeproof.guards.heartbeat import RenewalSchedule
 from dupeproof.guards.journal_async import AsyncSteps
 from dupeproof.guards.lookups import Done, NotDone, Unknown, check_settlement
-from dupeproof.guards.results import DeadCall, Entry, make_entry, replay
+from dupeproof.guards.results import DeadCall, Entry, make_entry, moment_of, replay
 from dupeproof.guards.runtime_async import IS_ASYNC, UNANSWERED, awaited, shielded
 from dupeproof.guards.steps import Inner, Scope, check_name, current
 from dupeproof.keys.ids import content_id
@@ -412,12 +412,12 @@ class AsyncClaim:
         self._check_open()
         await shielded(self._hold(storable(reason)))
 
-    async def _hold(self, reason: str) -> None:
+    async def _hold(self, reason: str, since: int = 0) -> None:
         if not self.guarded:
             return
         self.shut()
         terms = self._request.terms
-        change = Fail(self._request.key, self.token, terms.window, reason, hold=True)
+        change = Fail(self._request.key, self.token, terms.window, reason, hold=True, since=since)
         try:
             ours = await self._of.engine.hold(change, terms.lease)
         except StoreUnavailable:
@@ -432,6 +432,7 @@ class AsyncClaim:
         found = await self._take()
         if found is None:
             return "gone"
+        since = found.record.since(found.now)
         terms = self._request.terms
         self._request = replace(
             self._request, terms=replace(terms, window=found.record.window or terms.window)
@@ -449,13 +450,13 @@ class AsyncClaim:
             return "gone"
         except Exception:
             logger.exception("%s stays held: its lookup failed", self._title())
-            await shielded(self._hold(entry.error or ""))
+            await shielded(self._hold(entry.error or "", since))
             return "failed"
         except BaseException:
-            await shielded(self._hold(entry.error or ""))
+            await shielded(self._hold(entry.error or "", since))
             raise
         if isinstance(answer, Unknown):
-            await shielded(self._hold(entry.error or ""))
+            await shielded(self._hold(entry.error or "", since))
             return "unknown"
         try:
             if isinstance(answer, Done):
@@ -490,8 +491,15 @@ class AsyncClaim:
         entry = make_entry(self._of.policy.terms.namespace, self._request.key, found, None)
         args, kwargs = self.call
         reason = entry.error or "" if entry is not None else ""
+        # Of one that was abandoned, nobody has kept since when: it is taken for the youngest it can be.
+        since = 0 if found is None else found.record.since(found.now) if state == "held" else found.now
         try:
-            shown = Entry(state=state, namespace="") if entry is None else replace(entry, state=state)
+            moment = moment_of(since)
+            shown = (
+                Entry(state=state, namespace="")
+                if entry is None
+                else replace(entry, state=state, since=moment)
+            )
             answer = check_settlement(await awaited(lookup(shown, *args, **kwargs)), lookup)
             if isinstance(answer, Done) and answer.step is not None:
                 await self._own_steps().settle(answer)
@@ -500,16 +508,20 @@ class AsyncClaim:
             await self._ask_anew()
             return
         except BaseException as exc:
-            await shielded(self._hold(reason))
+            await shielded(self._hold(reason, since))
             self.won = False
             if isinstance(exc, ConfigError) or not isinstance(exc, Exception):
                 raise
-            raise Held(f"{self._title()} is held: its lookup failed with {error_name(exc)}") from exc
+            raise Held(
+                f"{self._title()} is held: its lookup failed with {error_name(exc)}", asked=True
+            ) from exc
         if isinstance(answer, Unknown):
-            await shielded(self._hold(reason))
+            await shielded(self._hold(reason, since))
             self.won = False
             self._publish(Kind.HELD)
-            raise Held(f"{self._title()} is held: its lookup does not know whether the work has happened")
+            raise Held(
+                f"{self._title()} is held: its lookup does not know whether the work has happened", asked=True
+            )
         if isinstance(answer, Done):
             stored = await self._finish(answer.value)
             self.won = False

@@ -28,7 +28,7 @@ SELECT dupeproof_finish_v1($1, $2, $3, $4, $5, $6)
 SELECT dupeproof_finish_v1($1, $2, $3, $4, $5, $6) AS place
 
 -- name: fail
-SELECT dupeproof_fail_v1($1, $2, $3, $4, $5)
+SELECT dupeproof_fail_v1($1, $2, $3, $4, $5, $6)
 
 -- name: release
 SELECT dupeproof_release_v1($1, $2, $3, $4)

@@ -157,7 +157,7 @@ def resolve_args(change: Finish) -> list[bytes]:
 
 def fail_args(change: Fail) -> list[bytes]:
     reached = b"h" if change.hold else b"x" if change.dead else b"f"
-    return [change.token + reached, b"%d" % change.window, _tail(change.window, change.error)]
+    return [change.token + reached, b"%d" % change.window, _tail(change.window, change.error, change.since)]
 
 
 def release_args(change: Release) -> list[bytes]:
@@ -318,6 +318,6 @@ def _label_and_result(raw: bytes, tail: int) -> tuple[str, bytes]:
     return raw[begin:end].decode(errors="replace"), raw[end:]
 
 
-def _tail(window: int, label: str) -> bytes:
+def _tail(window: int, label: str, since: int = NEVER) -> bytes:
     text = label.encode()[:255]
-    return _TAIL.pack(NEVER, window, len(text)) + text
+    return _TAIL.pack(since, window, len(text)) + text
