@@ -257,5 +257,10 @@ def curl(pytestconfig: pytest.Config) -> Path:
 
 
 @pytest.fixture
+def promtool(pytestconfig: pytest.Config) -> Path:
+    return tool(pytestconfig, "promtool")["promtool"]
+
+
+@pytest.fixture
 def wrk(pytestconfig: pytest.Config) -> Path:
     return tool(pytestconfig, "wrk")["wrk"]

@@ -62,7 +62,7 @@ _OUTBOX = """
     SELECT count(*) AS backlog,
            extract(epoch FROM clock_timestamp() - min(coalesce(not_before, created_at)))::float8 AS oldest,
            (SELECT count(*) FROM dupeproof_outbox_dead) AS dead,
-           (SELECT extract(epoch FROM clock_timestamp() - least(max(lease_until), clock_timestamp()))::float8
+           (SELECT extract(epoch FROM clock_timestamp() - max(lease_until))::float8
             FROM dupeproof_outbox_shards WHERE isfinite(lease_until)) AS relay_seen
     FROM dupeproof_outbox WHERE coalesce(not_before, created_at) <= clock_timestamp()
 """

@@ -58,8 +58,10 @@ class PostgresSource(PostgresStore):
         return int(removed)
 
     def status(self) -> OutboxStatus:
-        [row] = self._run("outbox_status")
-        return OutboxStatus(*row)
+        [(*row, seen)] = self._run("outbox_status")
+        return OutboxStatus(
+            *row, relay_seen=None if seen is None else max(0.0, seen)
+        )  # a lease ends in the future
 
     def dead(self, limit: int) -> list[DeadMessage]:
         return [DeadMessage(*row) for row in self._run("outbox_dead", [limit])]

@@ -57,8 +57,8 @@ class AsyncPostgresSource(AsyncPostgresStore):
         return int(removed)
 
     async def status(self) -> OutboxStatus:
-        [row] = await self._run("outbox_status")
-        return OutboxStatus(*row)
+        [(*row, seen)] = await self._run("outbox_status")
+        return OutboxStatus(*row, relay_seen=None if seen is None else max(0.0, seen))  # a lease ends in the future
 
     async def dead(self, limit: int) -> list[DeadMessage]:
         return [DeadMessage(*row) for row in await self._run("outbox_dead", [limit])]
