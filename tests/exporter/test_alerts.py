@@ -204,12 +204,14 @@ def test_a_late_duplicate_calls_somebody(watched, shop, tmp_path):
     add(1)
     watched.store(url)
     inbox = Inbox("billing", events=[watched.listener])
-    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection, connection:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
         inbox.create_schema(connection)
-        assert inbox.first(connection, "m")
+        with connection:
+            assert inbox.first(connection, "m")
         before = watched.scraped()
-        connection.execute("UPDATE dupeproof_inbox SET expires_at = 1")
-        assert inbox.first(connection, "m")
+        with connection:
+            connection.execute("UPDATE dupeproof_inbox SET expires_at = 1")
+            assert inbox.first(connection, "m")
     watched.fires(before, watched.scraped(), "DupeproofLateDuplicates")
 
 
