@@ -18,12 +18,17 @@ from dupeproof.metrics.prometheus import PrometheusListener
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = json.loads((ROOT / "ops/grafana.json").read_text())
-RULES = [rule for group in yaml.safe_load((ROOT / "ops/alerts.yaml").read_text())["groups"] for rule in group["rules"]]
+RULES = [
+    rule
+    for group in yaml.safe_load((ROOT / "ops/alerts.yaml").read_text())["groups"]
+    for rule in group["rules"]
+]
 ASKED = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
 ALERTS = [rule["expr"] for rule in RULES]
 PAGE = (ROOT / "docs/operations.md").read_text()
 METRICS, ON_CALL = (
-    re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE) for text in PAGE.split("## Metrics")[1].split("## Alerts")
+    re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)
+    for text in PAGE.split("## Metrics")[1].split("## Alerts")
 )
 OF_PROMETHEUS = {"job"}
 """Labels that every series has when it was scraped."""
@@ -69,7 +74,11 @@ def test_what_is_asked_for_is_there(samples, expression):
 
 
 def test_a_rule_that_names_what_nobody_exports_is_found(samples):
-    for expression in ("dupeproof_store_lost > 0", 'dupeproof_store_keys{status="held"}', 'dupeproof_store_keys{state="hold"}'):
+    for expression in (
+        "dupeproof_store_lost > 0",
+        'dupeproof_store_keys{status="held"}',
+        'dupeproof_store_keys{state="hold"}',
+    ):
         with pytest.raises(AssertionError):
             check(expression, samples)
 

@@ -321,7 +321,9 @@ def test_a_relay_that_is_gone_is_told_from_one_that_is_slow(file):
         connection.execute("UPDATE dupeproof_outbox SET created_at = 1")
     assert backlog().endswith("d")
     with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("UPDATE dupeproof_outbox_shards SET lease_until = lease_until - 3600000 WHERE lease_until > 0")
+        connection.execute(
+            "UPDATE dupeproof_outbox_shards SET lease_until = lease_until - 3600000 WHERE lease_until > 0"
+        )
     assert backlog().endswith(", and no relay has taken any for 1h")
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("UPDATE dupeproof_outbox_shards SET lease_until = 0")

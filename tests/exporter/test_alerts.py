@@ -20,7 +20,9 @@ from dupeproof.metrics.prometheus import PrometheusListener
 
 OPS = Path(__file__).parents[2] / "ops"
 ALERTS = [
-    rule["alert"] for group in yaml.safe_load((OPS / "alerts.yaml").read_text())["groups"] for rule in group["rules"]
+    rule["alert"]
+    for group in yaml.safe_load((OPS / "alerts.yaml").read_text())["groups"]
+    for rule in group["rules"]
 ]
 FIRED = 'count by (alertname) (count by (alertname) (max_over_time(ALERTS{alertstate="firing"}[%s])))'
 """At some time within so many minutes. A scrape a minute: five before the fault, and as many after it as are needed."""
@@ -28,12 +30,19 @@ FIRED = 'count by (alertname) (count by (alertname) (max_over_time(ALERTS{alerts
 
 def test_each_alert_fires_on_its_fault_and_is_silent_without(promtool):
     done = subprocess.run(
-        [promtool, "test", "rules", OPS / "alerts.test.yaml"], capture_output=True, text=True, check=False, timeout=60
+        [promtool, "test", "rules", OPS / "alerts.test.yaml"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     tests = yaml.safe_load((OPS / "alerts.test.yaml").read_text())["tests"]
     expected = [
-        sample["labels"] for test in tests for asked in test["promql_expr_test"] for sample in asked["exp_samples"]
+        sample["labels"]
+        for test in tests
+        for asked in test["promql_expr_test"]
+        for sample in asked["exp_samples"]
     ]
     assert {f'{{alertname="{name}"}}' for name in ALERTS} == set(expected)
     assert [] in [asked["exp_samples"] for test in tests for asked in test["promql_expr_test"]]
@@ -58,11 +67,16 @@ class Watched:
         with ExitStack() as stack:
             for url in self._urls:
                 stack.enter_context(closing(StoreCollector(url, registry=exporter)))
-            texts = {"exporter": generate_latest(exporter).decode(), "shop": generate_latest(self._registry).decode()}
+            texts = {
+                "exporter": generate_latest(exporter).decode(),
+                "shop": generate_latest(self._registry).decode(),
+            }
         for job, text in texts.items():
             for family in text_string_to_metric_families(text):
                 for sample in family.samples:
-                    labels = ",".join(f'{name}="{value}"' for name, value in {**sample.labels, "job": job}.items())
+                    labels = ",".join(
+                        f'{name}="{value}"' for name, value in {**sample.labels, "job": job}.items()
+                    )
                     found[f"{sample.name}{{{labels}}}"] = sample.value
         return found
 
@@ -133,7 +147,9 @@ def test_what_goes_wrong_in_a_process_calls_somebody(watched, tmp_path):
 def test_a_store_that_is_gone_calls_somebody(watched):
     url = "redis://127.0.0.1:1/0?timeout=200ms"
     with Once(url, events=[watched.listener]) as once:
-        before = watched.scraped() | {'dupeproof_store_up{store="redis://127.0.0.1:1/0?…",job="exporter"}': 1.0}
+        before = watched.scraped() | {
+            'dupeproof_store_up{store="redis://127.0.0.1:1/0?…",job="exporter"}': 1.0
+        }
         with pytest.raises(StoreUnavailable):
             once.run("a", int)
     watched.store(url)

@@ -47,7 +47,12 @@ def test_keys_are_counted_by_namespace_and_state(durable_url, watch):
             while (keys("billing", "running"), keys("post", "running")) != (1, 1):
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
-            found = [keys("billing", "held"), keys("mail", "dead"), keys("post", "failed"), keys("post", "held")]
+            found = [
+                keys("billing", "held"),
+                keys("mail", "dead"),
+                keys("post", "failed"),
+                keys("post", "held"),
+            ]
             assert found == [2, 1, 1, 0]
             assert 0 <= value("oldest_seconds", namespace="billing", state="held") < 60
             assert (value("up"), value("sampled_ratio")) == (1, 1)
@@ -105,7 +110,11 @@ def test_a_database_with_an_outbox_only_has_no_keys(mariadb_url, watch):
 
     parts = parse_url(mariadb_url).parts
     with pymysql.connect(
-        host=parts.hostname, port=parts.port, user=parts.username, password=parts.password or "", database=parts.path[1:]
+        host=parts.hostname,
+        port=parts.port,
+        user=parts.username,
+        password=parts.password or "",
+        database=parts.path[1:],
     ) as connection:
         outbox = Outbox()
         outbox.create_schema(connection)

@@ -90,6 +90,8 @@ def test_without_its_extra_it_names_it(url):
         "import sys; sys.modules['prometheus_client'] = None; from dupeproof.cli.app import run; "
         f"sys.exit(run(['exporter', {url!r}, '--port', '0']))"
     )
-    done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", hidden], capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 2
     assert 'pip install "dupeproof[metrics]"' in done.stderr

@@ -75,7 +75,9 @@ def judge_waiting(held: int, oldest_held: float | None, dead: int) -> Iterator[F
         )
 
 
-def judge_outbox(backlog: int, oldest: float | None, dead: int, relay_seen: float | None) -> Iterator[Finding]:
+def judge_outbox(
+    backlog: int, oldest: float | None, dead: int, relay_seen: float | None
+) -> Iterator[Finding]:
     """`relay_seen`: seconds since a relay had messages in its hands, None where none ever had."""
     if oldest is not None and oldest > BACKLOG_SECONDS:
         if relay_seen is None:

@@ -40,6 +40,9 @@ class PrometheusListener(Collector):
     dupeproof_purge_seconds                       how long the last purge took
     dupeproof_purge_lag_seconds                   nothing that is still there has been expired for longer
 
+    Counters are there from 0 on, for all that may happen to what the listener is given to. Gauges are shown where somebody has
+    reported them: the backlog is not 0 in a process that knows of none.
+
     One listener serves any number of guards, consumers, relays and purgers. Namespaces and names beyond the first `most_labels` count as "other".
     """
 
