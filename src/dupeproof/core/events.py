@@ -174,8 +174,9 @@ def count_from_zero(
     for listener in listeners:
         count_of = getattr(listener, "count_of", None)
         try:
-            for kind in kinds if callable(count_of) else ():
-                count_of(kind, namespace, name)
+            if count_of is not None:
+                for kind in kinds:
+                    count_of(kind, namespace, name)
         except Exception:
             logger.exception("An event listener failed to count; it gets the events instead")
 

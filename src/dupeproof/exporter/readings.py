@@ -57,7 +57,9 @@ class StoreReader:
     def read(self) -> Reading:
         """Raises `StoreUnavailable` when the store does not answer in time."""
         began = time.monotonic()
-        keys, oldest, share = None, {}, 1.0
+        keys: Counter[Place] | None = None
+        oldest: dict[Place, float] = {}
+        share = 1.0
         if self._listable is not None:
             keys, oldest = counted(self._listable.waiting(MOST_WAITING))
             sample = self._listable.sample(SAMPLE)

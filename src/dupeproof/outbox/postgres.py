@@ -59,9 +59,8 @@ class PostgresSource(PostgresStore):
 
     def status(self) -> OutboxStatus:
         [(*row, seen)] = self._run("outbox_status")
-        return OutboxStatus(
-            *row, relay_seen=None if seen is None else max(0.0, seen)
-        )  # a lease ends in the future
+        row.append(None if seen is None else max(0.0, seen))  # a lease ends in the future
+        return OutboxStatus(*row)
 
     def dead(self, limit: int) -> list[DeadMessage]:
         return [DeadMessage(*row) for row in self._run("outbox_dead", [limit])]

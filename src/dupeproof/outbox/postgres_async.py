@@ -58,9 +58,8 @@ class AsyncPostgresSource(AsyncPostgresStore):
 
     async def status(self) -> OutboxStatus:
         [(*row, seen)] = await self._run("outbox_status")
-        return OutboxStatus(
-            *row, relay_seen=None if seen is None else max(0.0, seen)
-        )  # a lease ends in the future
+        row.append(None if seen is None else max(0.0, seen))  # a lease ends in the future
+        return OutboxStatus(*row)
 
     async def dead(self, limit: int) -> list[DeadMessage]:
         return [DeadMessage(*row) for row in await self._run("outbox_dead", [limit])]

@@ -91,13 +91,9 @@ class StepwiseSource:
         def status(adapted: CallerConnection, now: int) -> OutboxStatus:
             [row] = adapted.execute(relay_statements.STATUS, {"now": now, "ever": relay_statements.FOR_EVER})
             backlog, delayed, oldest, *counts, leased_until = row
-            return OutboxStatus(
-                backlog,
-                delayed,
-                None if oldest is None else float(oldest),
-                *map(int, counts),
-                relay_seen=None if leased_until is None else max(0, now - int(leased_until)) / 1_000,
-            )
+            values = [backlog, delayed, None if oldest is None else float(oldest), *map(int, counts)]
+            values.append(None if leased_until is None else max(0, now - int(leased_until)) / 1_000)
+            return OutboxStatus(*values)
 
         return self._place.look(status)
 
