@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from dupeproof import forks
+from dupeproof import defaults, forks
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import logger
 from dupeproof.errors import ConfigError, DupeproofError
@@ -18,8 +18,6 @@ try:
 except ModuleNotFoundError as exc:
     raise ConfigError('the exporter needs prometheus-client; run: pip install "dupeproof[metrics]"') from exc
 
-INTERVAL = "15s"
-PATIENCE = "5s"
 _REST = 20
 """Times as long as a reading took: the store gives at most a twentieth of its time to it."""
 _MOST_NAMESPACES = 200
@@ -62,8 +60,8 @@ class StoreCollector(Collector):
         self,
         *urls: str,
         registry: CollectorRegistry | None = REGISTRY,
-        interval: Duration = INTERVAL,
-        timeout: Duration = PATIENCE,
+        interval: Duration = defaults.EXPORTER_INTERVAL,
+        timeout: Duration = defaults.EXPORTER_TIMEOUT,
         prefix: str = "dupeproof",
     ) -> None:
         if not urls:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from dupeproof import defaults
 from dupeproof.cli.output import report
 from dupeproof.cli.target import AsJson, chosen, existing
 
@@ -18,21 +19,23 @@ def exporter(
     urls: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="URL…", help="The stores; as for other commands where left out.", show_default=False
+            metavar="URL", help="The stores; as for other commands where left out.", show_default=False
         ),
     ] = None,
     *,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Where to listen; 0 for any free one.")] = 9100,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Where to listen; 0 for any free one.")
+    ] = defaults.EXPORTER_PORT,
     host: Annotated[
         str, typer.Option(metavar="HOST", help="On which address; 0.0.0.0 for every one of this machine.")
     ] = "127.0.0.1",
     interval: Annotated[
         str, typer.Option(metavar="DURATION", help="A store is read at most once in this time.")
-    ] = "15s",
+    ] = defaults.EXPORTER_INTERVAL,
     timeout: Annotated[
         str,
         typer.Option(metavar="DURATION", help="After which a store that does not answer is shown as down."),
-    ] = "5s",
+    ] = defaults.EXPORTER_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Serve /metrics: keys that are held, dead or running, and what waits in the outbox. /healthz says that it is up.
