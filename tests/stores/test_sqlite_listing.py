@@ -1,7 +1,7 @@
 """A walk over a file whose expired records nobody has purged."""
 
+import asyncio
 import os
-import time
 
 from dupeproof.core.protocols import AsyncListable, ability
 from dupeproof.core.records import ClaimRequest, Fail, Terms
@@ -15,7 +15,7 @@ async def test_a_walk_goes_on_past_pages_of_what_has_expired(tmp_path):
     await store.claim([ClaimRequest(b"\x00" + os.urandom(15), token, brief) for _ in range(2_500)])
     await store.claim([ClaimRequest(last, token, lasting)])
     await store.fail([Fail(last, token, 3_600_000, "E")])
-    time.sleep(0.05)
+    await asyncio.sleep(0.05)
     listable = ability(store, AsyncListable)
     assert [each.key async for page in listable.records() for each in page] == [last]
     await store.close()
