@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from dupeproof.core import outcomes
 from dupeproof.core.codecs import Codec, Unstorable
 from dupeproof.core.crashes import Crashed, armed, reached
-from dupeproof.core.events import Emitters, Kind, logger
+from dupeproof.core.events import OF_CLAIMS, Emitters, Kind, count_from_zero, logger
 from dupeproof.core.policy import Lookup, Policy
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Found, Renew, Terms
 from dupeproof.core.states import State
@@ -669,6 +669,7 @@ class AsyncClaims:
         self.engine = engine
         self.policy = policy
         self.codec = codec
+        count_from_zero(engine.listeners, OF_CLAIMS, policy.terms.namespace, name)
         self.emitters = Emitters(engine.listeners, policy.terms.namespace, name)
         self.won, self.finished = self.emitters[Kind.WON], self.emitters[Kind.FINISHED]
         self.digest = digest

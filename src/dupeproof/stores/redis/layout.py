@@ -49,12 +49,19 @@ _RENEW = struct.Struct(">8sQQ8s")
 _NUMBER = struct.Struct(">QQI")
 
 
+_RECORD_KEY_SIZE = len("dr{A}") + 16
+
+
 def tag(digest: bytes) -> int:
     return TAGS[digest[0] & 63]
 
 
 def record_key(digest: bytes) -> bytes:
     return b"dr{%c}%b" % (TAGS[digest[0] & 63], digest)
+
+
+def is_record(name: bytes) -> bool:
+    return len(name) == _RECORD_KEY_SIZE and name.startswith(b"dr{")
 
 
 def records_that_begin_with(first: bytes) -> bytes:
