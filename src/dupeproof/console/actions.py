@@ -18,6 +18,8 @@ class Action(Struct, frozen=True, kw_only=True):
     """On buttons."""
     past: str
     """What was done to a key, in the audit and on the page that says what happened."""
+    when: str = ""
+    """Of a key: the case in which one does it."""
     one: str
     """What will happen to a single one. What it is follows."""
     many: str
@@ -31,18 +33,9 @@ class Action(Struct, frozen=True, kw_only=True):
 
 
 KEY_ACTIONS = {
-    "reopen": Action(
-        title="Reopen",
-        past="reopened",
-        event=Event.REOPEN,
-        one="This call may run again:",
-        many="These {count} calls may run again:",
-        after="free to run",
-        warning="Nothing runs now. The next call with the key runs the work, from its first attempt; steps that are done "
-        "are not repeated. If the work did happen after all, it will happen twice: look there first.",
-    ),
     "resolve": Action(
         title="Resolve with a result",
+        when="It was done. Later callers get this result, as JSON:",
         past="resolved",
         event=Event.RESOLVE,
         one="This call counts as done and will not run again:",
@@ -53,6 +46,7 @@ KEY_ACTIONS = {
     ),
     "resolve_empty": Action(
         title="Resolve with no result",
+        when="It was done, and has no result.",
         past="resolved with no result",
         event=Event.RESOLVE,
         one="This call counts as done and will not run again:",
@@ -61,8 +55,20 @@ KEY_ACTIONS = {
         warning="Later callers get null. Its former owner can no longer finish it. If the work did not happen, it never "
         "will: look there first.",
     ),
+    "reopen": Action(
+        title="Reopen",
+        when="It was not done, and should be.",
+        past="reopened",
+        event=Event.REOPEN,
+        one="This call may run again:",
+        many="These {count} calls may run again:",
+        after="free to run",
+        warning="Nothing runs now. The next call with the key runs the work, from its first attempt; steps that are done "
+        "are not repeated. If the work did happen after all, it will happen twice: look there first.",
+    ),
     "settle": Action(
         title="Settle by lookup",
+        when="The lookup can say whether it was done.",
         past="settled",
         event=Event.TAKE,
         one="The lookup was asked about this call, and this is what would happen:",
@@ -72,6 +78,7 @@ KEY_ACTIONS = {
     ),
     "forget": Action(
         title="Forget",
+        when="Nobody needs the record, whatever happened.",
         past="forgotten",
         event=Event.FORGET,
         one="This call may run again, as if it had never come:",
