@@ -1,9 +1,11 @@
 """A store with something of everything in it."""
 
 import os
+import re
 import sqlite3
 import time
 from contextlib import closing
+from html import unescape
 
 import pytest
 
@@ -14,6 +16,15 @@ from dupeproof.stores import open_store
 
 TOKEN = "a-token-for-the-console"
 EVIL = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+
+
+def digest_of(key, namespace="default"):
+    return key_digest(namespace)(key).hex()
+
+
+def words(answer):
+    """Of a page, as a person reads them."""
+    return " ".join(unescape(re.sub("<[^>]+>", " ", answer.text)).split())
 
 
 def address(folder):

@@ -132,7 +132,9 @@ def _picture(tab, name):
         tab.colours(scheme)
         kind = "phone" if device is PHONE else "screen"
         tab.screenshot(FOLDER / f"{name}-{kind}-{scheme}.png")
-        assert tab.ask("document.documentElement.scrollWidth <= innerWidth"), f"{name} is too wide for a {kind}"
+        assert tab.ask("document.documentElement.scrollWidth <= innerWidth"), (
+            f"{name} is too wide for a {kind}"
+        )
     tab.size(DESKTOP)
     tab.colours("light")
 

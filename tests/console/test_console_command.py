@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from urllib.error import HTTPError
+from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import pytest
@@ -42,7 +43,7 @@ def test_it_serves_on_the_loopback_and_writes_the_audit_to_standard_error(url, e
             urlopen(Request(address, headers={"Host": "rebound.example"}), timeout=10)
         running.send_signal(end)
         _, errors = running.communicate(timeout=20)
-    assert "dupeproof.audit 127.0.0.1: sign in console: refused: wrong token" in errors
+    assert "dupeproof.audit somebody at 127.0.0.1: sign in console: refused: wrong token" in errors
     assert "Traceback" not in errors
     assert running.returncode == code
 
@@ -59,6 +60,14 @@ def test_a_port_that_is_taken_is_told_so(url, capsys):
         (["sqlite:///nowhere.db"], "there is no file nowhere.db"),
         (["memory://"], "lives and dies inside one process"),
         (["redis://localhost", "--token", "short"], "fewer than 16 bytes"),
+        (
+            ["redis://localhost", "--user", "ann:hunter2hunter2hunter2"],
+            "each user of the console is a line NAME=TOKEN",
+        ),
+        (["redis://localhost", "--user", "ann=hunter2"], "the token of ann has fewer than 16 bytes"),
+        (["redis://localhost", "--users-file", "nowhere"], "--users-file nowhere cannot be read"),
+        (["redis://localhost", "--settle", "nowhere:lookup"], "nowhere:lookup cannot be imported"),
+        (["redis://localhost", "--settle", "lookup"], "write it as shop.payments:lookup"),
         (["redis://localhost", "--database", "redis://u:hunter2@h"], "is not where an outbox can be"),
     ],
 )
@@ -67,6 +76,27 @@ def test_wrong_use_is_told_so_without_a_secret(arguments, text, capsys):
     said = capsys.readouterr().err
     assert text in said
     assert "hunter2" not in said
+
+
+def test_people_are_given_by_option_by_file_and_by_environment(url, tmp_path):
+    file = tmp_path / "people"
+    file.write_text("# on call\nbob = the=token=of=bob=is=long\n")
+    people = {"ann": "the-token-of-ann-lee", "bob": "the=token=of=bob=is=long", "eve": "eve-has-one-as-well"}
+    given = ("--user", f"ann={people['ann']}", "--users-file", str(file))
+    with start(url, "--port", "0", *given, DUPEPROOF_CONSOLE_USERS=f"eve={people['eve']}\n") as running:
+        address = running.stdout.readline().strip()
+        for name, token in people.items():
+            form = Request(
+                f"{address}sign-in",
+                data=urlencode({"token": token}).encode(),
+                headers={"Origin": address[:-1]},
+            )
+            with urlopen(form, timeout=10) as answer:
+                assert answer.status == 200, name
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=20)
+    assert [f"dupeproof.audit {name}: sign in console: done" in errors for name in people] == [True] * 3
+    assert not any(token in errors for token in people.values())
 
 
 def test_programs_are_told_the_address_in_json(url):
