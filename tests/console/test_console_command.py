@@ -14,7 +14,9 @@ from urllib.request import Request, urlopen
 import pytest
 from console_data import TOKEN
 
+from dupeproof import Once
 from dupeproof.cli.app import run
+from dupeproof_lab.servers import wait_until
 
 
 def start(*arguments, **env):
@@ -97,6 +99,23 @@ def test_people_are_given_by_option_by_file_and_by_environment(url, tmp_path):
         _, errors = running.communicate(timeout=20)
     assert [f"dupeproof.audit {name}: sign in console: done" in errors for name in people] == [True] * 3
     assert not any(token in errors for token in people.values())
+
+
+def test_its_charts_show_what_comes_into_the_store(url):
+    with Once(url) as once, start(url, "--port", "0") as running:
+        address = running.stdout.readline().strip()
+
+        def arriving():
+            once.fresh([f"m-{os.urandom(8).hex()}" for _ in range(20)])
+            with urlopen(address, timeout=10) as answer:
+                found = re.search(r"new keys a second</dt><dd>([\d.,]+)<", answer.read().decode())
+            return found is not None and float(found[1].replace(",", "")) > 1
+
+        wait_until(arriving, what="the rate of new keys")
+        with urlopen(address, timeout=10) as answer:
+            assert "A replayed call leaves no trace in the store" in answer.read().decode()
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=20)
 
 
 def test_programs_are_told_the_address_in_json(url):

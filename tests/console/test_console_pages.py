@@ -1,13 +1,16 @@
 """What the pages show, and what they keep to themselves."""
 
+import asyncio
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
-from console_data import EVIL, TOKEN
+from console_data import EVIL, TOKEN, words
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dupeproof import AsyncOnce, ConfigError
+from dupeproof import AsyncOnce, ConfigError, Inbox, Outbox
 from dupeproof.console import ConsoleApp
 from dupeproof.keys.names import key_digest
 from dupeproof.stores.memory import AsyncMemoryStore, MemoryStore
@@ -48,6 +51,21 @@ async def test_the_overview_counts_what_the_store_holds_and_tells_what_the_docto
     }.items():
         assert re.search(rf"<dt>{title}</dt><dd>(<a [^>]+>)?{count}<", text)
     assert "1 message of the outbox is dead" in text  # one of the doctor's findings
+
+
+async def test_late_duplicates_and_an_outbox_that_waits_need_a_person(visit, url, tmp_path):
+    inbox, outbox = Inbox("mail", window="1ms"), Outbox()
+    with closing(sqlite3.connect(tmp_path / "dedup.db", isolation_level=None)) as connection:
+        for _ in range(2):
+            connection.execute("BEGIN IMMEDIATE")
+            inbox.first(connection, "late")
+            outbox.add(connection, topic="mail", payload={})
+            connection.execute("COMMIT")
+            await asyncio.sleep(0.05)
+        connection.execute("UPDATE dupeproof_outbox SET created_at = created_at - 120000")
+    text = words(await visit().get("/"))
+    assert "1 duplicate came too late" in text
+    assert "2 messages wait in the outbox" in text
 
 
 async def test_late_duplicates_are_drawn_with_the_window_they_suggest(visit):

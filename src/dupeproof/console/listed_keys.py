@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from dupeproof.console.store_queries import Answer, Look
 from dupeproof.core.protocols import AsyncListable, AsyncStore, ability
 from dupeproof.core.records import Listed
 from dupeproof.errors import ConfigError, DupeproofError
-from dupeproof.guards.listings import EVERY_NAMESPACE, LISTED_STATES, MOST_WAITING, Listing
+from dupeproof.guards.listings import EVERY_NAMESPACE, MOST_WAITING, Listing
 
 PAGE = 50
 MOST_AT_ONCE = 1_000
@@ -84,6 +83,8 @@ class ListedKeys:
         self._name = type(store).__name__
         self._look: Look[Waiting] = Look(self._read_waiting)
         self._walks: dict[Wanted, _Walk] = {}
+        self._last: tuple[Waiting | None, Wanted, Matches] = (None, Wanted(), Matches())
+        """A browser asks for the same list every second, and a hundred thousand records take a while to sort."""
 
     async def waiting(self) -> Answer[Waiting]:
         return await self._look() if self._listable is not None else Answer(error=self._cannot())
@@ -97,16 +98,19 @@ class ListedKeys:
         answer = await self._look()
         if answer.value is None:
             return Matches(error=answer.error)
+        read_from, asked, matches = self._last
+        if read_from is answer.value and asked == wanted:
+            return matches
         listing.add(answer.value.records)
-        return Matches(
+        matches = Matches(
             listed=listing.listed(),
             total=listing.matching,
             kinds=listing.kinds,
             looked_at=listing.looked_at,
             complete=True,
-            error=answer.error,
-            age=answer.age,
         )
+        self._last = answer.value, wanted, matches
+        return matches
 
     def outdated(self) -> None:
         """Something was changed. What a walk found is still shown, as each of its keys stands now."""
@@ -198,15 +202,3 @@ class _Walk:
             self._error = str(exc)
         finally:
             self._ended = time.monotonic()
-
-
-def check_state(state: str) -> str:
-    if state not in LISTED_STATES:
-        raise ConfigError(
-            f"there is no list of keys that are {state!r}; there are: {', '.join(LISTED_STATES)}"
-        )
-    return state
-
-
-def with_state(wanted: Wanted, state: str) -> Wanted:
-    return replace(wanted, state=state)
