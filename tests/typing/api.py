@@ -20,6 +20,7 @@ from dupeproof import (
     AsyncRelay,
     Cooldown,
     Inbox,
+    NotDone,
     Once,
     Outbox,
     Relay,

@@ -57,8 +57,8 @@ class Waiting(Struct, frozen=True):
 
     records: list[Listed]
     counts: Counter[str]
-    oldest: dict[str, float]
-    """Seconds that the oldest has been in its state."""
+    whole: bool
+    """Whether these are all. Of more than a hundred thousand the rest is not read."""
 
 
 class Matches(Struct, frozen=True, kw_only=True):
@@ -70,6 +70,7 @@ class Matches(Struct, frozen=True, kw_only=True):
     looked_at: int = 0
     walks: bool = False
     complete: bool = False
+    whole: bool = True
     error: str = ""
     age: float = 0.0
 
@@ -108,6 +109,7 @@ class ListedKeys:
             kinds=listing.kinds,
             looked_at=listing.looked_at,
             complete=True,
+            whole=answer.value.whole,
         )
         self._last = answer.value, wanted, matches
         return matches
@@ -133,13 +135,9 @@ class ListedKeys:
         assert self._listable is not None
         records = await self._listable.waiting(MOST_WAITING)
         counts: Counter[str] = Counter()
-        oldest: dict[str, float] = {}
         for each in records:
-            state = each.record.reported(each.now)
-            counts[state] += 1
-            age = (each.now - each.record.since(each.now)) / 1_000
-            oldest[state] = max(oldest.get(state, 0.0), age)
-        return Waiting(records, counts, oldest)
+            counts[each.record.reported(each.now)] += 1
+        return Waiting(records, counts, len(records) < MOST_WAITING)
 
     async def _walked(self, listable: AsyncListable, wanted: Wanted) -> Matches:
         walk = self._walks.get(wanted)
