@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from console_data import TOKEN, claimed, digest_of, words
 
-from dupeproof import AsyncOnce, Done, NotDone, Unknown
+from dupeproof import AsyncOnce, Done, NotDone, Unknown, step
 from dupeproof.console import ConsoleApp
 from dupeproof.core.records import ClaimRequest, Terms
 from dupeproof.stores import open_store
@@ -188,6 +188,36 @@ async def test_a_lookup_settles_what_it_knows_and_leaves_the_rest(operator, stor
 
 async def ran():
     return "ran"
+
+
+async def test_a_lookup_can_settle_one_step_and_the_rest_runs(operator, store):
+    charged = []
+
+    async def charge():
+        charged.append(1)
+        raise TimeoutError
+
+    async def pay():
+        return await step("charge", charge)
+
+    async with AsyncOnce(store, namespace="steps", on_error="hold") as once:
+        for key in ("k-1", "k-2"):
+            with pytest.raises(TimeoutError):
+                await once.run(key, pay)
+    first = digest_of("k-1", "steps")
+    visitor = await operator(
+        settle=lambda entry: Done(17, step="charge" if entry.digest == first else "unheard of")
+    )
+    confirmed = await visitor.asked(
+        "/keys/confirm", all="1", state="held", namespace="steps", action="settle"
+    )
+    assert confirmed["keys"].startswith(first)
+    answer = words(await visitor.post("/keys/change", **confirmed))
+    assert "settled: a step is done, with what the lookup said, and the call may run again" in answer
+    async with AsyncOnce(store, namespace="steps") as once:
+        assert await once.run("k-1", pay) == 17
+        assert (await once.get("k-2")).state == "held"
+    assert len(charged) == 2
 
 
 async def test_a_lookup_that_changes_its_mind_leaves_the_key_held(operator, store):

@@ -6,6 +6,7 @@ told so.
 """
 
 import asyncio
+import inspect
 import os
 import re
 import threading
@@ -194,6 +195,7 @@ _MEANWHILE = "left as it is: somebody changed it meanwhile"
 _GONE = "left: nothing is known of it any more"
 _AFTER_ASKING = {
     "done": (True, "settled: done, with what the lookup said"),
+    "step": (True, "settled: a step is done, with what the lookup said, and the call may run again"),
     "not_done": (True, "settled: not done, so it may run again"),
     "unknown": (False, "left held: the lookup says something else now"),
     "failed": (False, "left held: the lookup failed; the log says why"),
@@ -252,7 +254,8 @@ async def _settle(backend: Backend, good: Sequence[tuple[Seen, Known]]) -> list[
 
         async with turn:
             claim = AsyncClaim(backend.claims(), "", Any, b"")
-            return _AFTER_ASKING[await claim.settle_with(ask, now.entry, now.token)]
+            said = await claim.settle_with(ask, now.entry, now.token)
+            return _AFTER_ASKING["step" if said == "not_done" and seen.answer.startswith("step") else said]
 
     return list(await asyncio.gather(*(one(seen, now) for seen, now in good)))
 
@@ -289,6 +292,12 @@ async def _ask_all(backend: Backend, entries: Sequence[Entry]) -> dict[str, tupl
         if isinstance(answer, NotDone):
             return _named(answer), "free to run: the lookup says it was not done"
         shown = f" {_json(answer).decode(errors='replace')[:200]}" if backend.show_results else " a result"
+        if answer.step is not None and entry.steps.get(answer.step) != "begun":
+            return "", f"stays held: the lookup speaks of the step {answer.step}, which is not begun"
+        if answer.step is not None:
+            return _named(
+                answer
+            ), f"free to run: its step {answer.step} is done, with{shown}, and is not repeated"
         return _named(answer), f"done, with{shown}"
 
     answers = await asyncio.gather(*map(one, entries))
@@ -305,14 +314,18 @@ def _json(answer: Done) -> bytes:
 def _named(answer: Settlement) -> str:
     """Two answers of one name mean the same."""
     if isinstance(answer, Done):
-        return f"done-{sha256(_json(answer)).hexdigest()[:16]}"
+        kind = "done" if answer.step is None else "step"
+        what = b"\0".join([(answer.step or "").encode(), _json(answer)])
+        return f"{kind}-{sha256(what).hexdigest()[:16]}"
     return "not_done" if isinstance(answer, NotDone) else "unknown"
 
 
 async def _ask(lookup: Lookup | None, entry: Entry) -> Settlement:
     assert lookup is not None
     async with asyncio.timeout(_PATIENCE):
-        answer = await (lookup(entry) if callables.is_async(lookup) else _in_thread(lambda: lookup(entry)))
+        answer = lookup(entry) if callables.is_async(lookup) else await _in_thread(lambda: lookup(entry))
+        if inspect.isawaitable(answer):
+            answer = await answer
     return check_settlement(answer, lookup)
 
 
