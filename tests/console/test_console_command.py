@@ -11,8 +11,9 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
+import httpx
 import pytest
-from console_data import TOKEN
+from console_data import TOKEN, digest_of
 
 from dupeproof import Once
 from dupeproof.cli.app import run
@@ -116,6 +117,31 @@ def test_its_charts_show_what_comes_into_the_store(url):
             assert "A replayed call leaves no trace in the store" in answer.read().decode()
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=20)
+
+
+def test_a_lookup_of_ones_own_is_offered_and_asked(url, tmp_path):
+    (tmp_path / "shop_payments.py").write_text(
+        "from dupeproof import Done\n\n\ndef lookup(entry):\n    return Done(len(entry.digest))\n"
+    )
+    given = ("--settle", "shop_payments:lookup", "--show-results")
+    with start(
+        url, "--port", "0", *given, DUPEPROOF_CONSOLE_TOKEN=TOKEN, PYTHONPATH=str(tmp_path)
+    ) as running:
+        address = running.stdout.readline().strip()
+        with httpx.Client(
+            base_url=address, headers={"Origin": address[:-1]}, follow_redirects=True
+        ) as person:
+            person.post("/sign-in", data={"token": TOKEN})
+            chosen = {"digest": digest_of("held"), "action": "settle"}
+            preview = person.post("/keys/confirm", data=chosen).text
+            assert "done, with 32" in preview
+            hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', preview))
+            assert "1 of 1 key settled" in person.post("/keys/change", data=hidden).text
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=20)
+    assert f"dupeproof.audit operator: settle {digest_of('held')[:12]}: settled: done" in errors
+    with Once(url) as once:
+        assert once.get("held").result == 32
 
 
 def test_programs_are_told_the_address_in_json(url):

@@ -1,5 +1,6 @@
 """The pages that show keys: lists by state, and one key with its steps and its history."""
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ _DIGITS = re.compile("[0-9a-fA-F]{8,32}")
 _WHOLE = 32
 _MOST_CANDIDATES = 10
 _MOST_CHOICES = 50
+_PATIENCE = 10.0
 
 
 class Choice(Struct, frozen=True):
@@ -120,7 +122,14 @@ async def _candidates(backend: Backend, namespace: str, text: str) -> list[Entry
         if len(typed) == _WHOLE:
             digests.append(typed)
         elif listable is not None:
-            digests += [digest.hex() for digest in await listable.find(typed, _MOST_CANDIDATES)]
+            try:
+                async with asyncio.timeout(_PATIENCE):  # a Redis looks through a part of its keys
+                    found = await listable.find(typed, _MOST_CANDIDATES)
+            except TimeoutError:
+                raise ConfigError(
+                    "the store takes too long to look for these digits; give all 32 digits of the digest"
+                ) from None
+            digests += [digest.hex() for digest in found]
     by_key, *by_digits = await known(backend, digests, namespace)
     if by_key is not None:
         return [by_key.entry]

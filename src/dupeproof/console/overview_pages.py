@@ -1,6 +1,8 @@
 """The pages that only look. Each is also what a browser fetches again every second."""
 
+import asyncio
 import time
+from typing import TypeVar
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -12,12 +14,13 @@ from dupeproof.console.growth import Rates as GrowthRates
 from dupeproof.console.listed_keys import Waiting
 from dupeproof.console.rates import TROUBLE
 from dupeproof.console.request_limits import Backend, OutboxState, desk_of
-from dupeproof.console.store_queries import Answer
+from dupeproof.console.store_queries import Answer, Look
 from dupeproof.core.records import Stats
 from dupeproof.doctor import Report
 from dupeproof.inbox.groups import Group
 from dupeproof.keys.names import key_digest
 
+T = TypeVar("T")
 _MOST_GROUPS = 50
 _TOO_LONG = 60.0
 """Seconds that a message of the outbox may wait before a person should know."""
@@ -46,11 +49,14 @@ class Chart(Struct, frozen=True, kw_only=True):
 async def overview(request: Request) -> Response:
     backend = desk_of(request)
     rates = None if backend.listener is None else backend.listener.rates()
-    stats = await backend.stats()
-    waiting = await backend.keys.waiting()
-    groups = None if backend.groups is None else await backend.groups()
-    outbox = None if backend.outbox is None else await backend.outbox()
-    health = None if backend.health is None else await backend.health()
+    # Together: each is waited for a second, and a slow store is asked them all.
+    stats, waiting, groups, outbox, health = await asyncio.gather(
+        backend.stats(),
+        backend.keys.waiting(),
+        _asked(backend.groups),
+        _asked(backend.outbox),
+        _asked(backend.health),
+    )
     answers = [each for each in (waiting, groups, outbox) if each is not None]
     return page(
         request,
@@ -67,6 +73,10 @@ async def overview(request: Request) -> Response:
         health=health,
         audit=backend.audit.lines()[:5],
     )
+
+
+async def _asked(look: Look[T] | None) -> Answer[T] | None:
+    return None if look is None else await look()
 
 
 def _needs(
