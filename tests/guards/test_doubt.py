@@ -371,6 +371,20 @@ def test_entries_show_what_a_person_needs(durable_url):
         assert list(once.entries("dead")) == []
 
 
+def test_a_few_of_many_are_the_oldest_or_the_newest(any_url):
+    with Once(any_url, namespace="many") as once:
+        for number in range(3):
+            if number:
+                time.sleep(0.01)
+            results = once.attempt_many(range(700 * number, 700 * (number + 1)), raises(Timeout()))
+            assert all(result.error is not None for result in results)
+        everything = list(once.entries("failed", limit=None))
+        assert len(everything) == 2_100
+        assert list(once.entries("failed", limit=5)) == everything[:5]
+        assert list(once.entries("failed", limit=5, newest_first=True)) == everything[:-6:-1]
+        assert list(once.entries("failed", limit=5, after=everything[1_500])) == everything[1_501:1_506]
+
+
 def test_keys_are_not_kept_unless_asked_for(durable_url):
     with Once(durable_url, namespace=f"n{time.time_ns()}", hold_on=Timeout) as once:
         held(once, "card:4242")

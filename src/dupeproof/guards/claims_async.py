@@ -426,10 +426,13 @@ class AsyncClaim:
             return
         self._publish(Kind.ON_HOLD if ours else Kind.LOST)
 
-    async def settle_with(self, lookup: Lookup, entry: Entry) -> str:
-        """Ask about a key that this claim was not made for: done, not_done, unknown, failed, or gone if it is not held."""
+    async def settle_with(self, lookup: Lookup, entry: Entry, token: bytes = b"") -> str:
+        """Ask about a key that this claim was not made for: done, not_done, unknown, failed, or gone if it is not held.
+
+        With the `token` it was seen under, it is gone also if somebody has had it since.
+        """
         self._request = replace(self._request, key=bytes.fromhex(entry.digest))
-        found = await self._take()
+        found = await self._take(token)
         if found is None:
             return "gone"
         since = found.record.since(found.now)
@@ -468,11 +471,13 @@ class AsyncClaim:
         self._publish(Kind.SETTLED)
         return "done" if isinstance(answer, Done) else "not_done"
 
-    async def _take(self) -> Found | None:
+    async def _take(self, token: bytes = b"") -> Found | None:
         """Own a held key, to ask whether its work has happened. None when it is not held any more."""
         store, terms = self._of.engine.store, self._of.policy.terms
         [found] = await store.get([self._request.key])
         if found is None or found.record.situation(found.now) is not State.HELD:
+            return None
+        if token and found.record.token != token:
             return None
         window = found.record.window or terms.window
         [ours] = await store.renew(
