@@ -45,5 +45,7 @@ def order(session: Session, request_id: str, item: str) -> bool:
 
 
 if __name__ == "__main__":
-    with Session(create_engine(DATABASE)) as session, session.begin():
+    engine = create_engine(DATABASE)
+    with Session(engine) as session, session.begin():
         print("ordered" if order(session, request_id=sys.argv[1], item=sys.argv[1]) else "ordered before")
+    engine.dispose()
