@@ -97,7 +97,7 @@ def _missing(context: AutogenContext, ours: Ours) -> Upgrade | None:
     assert connection is not None
     dialect = schemas.dialect_of(connection)
     if dialect == "postgresql":
-        applied = schemas.applied(connection, ours.schema) or set()
+        applied = schemas.applied(connection, ours.schema)
         if not operations.is_due(applied, ours.groups):
             return None
         return Upgrade(ours, to=operations.latest(), back_to=max(applied, default=0))
