@@ -221,7 +221,8 @@ class AsyncPostgresStore:
             why = (
                 "is read-only; point the URL at the primary"
                 if standby
-                else "does not let this user write its tables"
+                else "does not let this user write its tables; let an owner run what "
+                "`dupeproof schema URL --grants USER` prints"
             )
             raise StoreUnavailable(f"PostgreSQL at {self._target.shown} {why}")
         return Health(store="postgresql", version=version, details={"synchronous_commit": synchronous_commit})
