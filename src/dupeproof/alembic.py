@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 try:
-    from dupeproof.sqlalchemy import autogenerate
+    import dupeproof.sqlalchemy.autogenerate  # noqa: F401 - Alembic knows of ours from now on
     from dupeproof.sqlalchemy.operations import downgrade, upgrade
 except ModuleNotFoundError as exc:
     if exc.name is None or exc.name.partition(".")[0] not in ("alembic", "sqlalchemy"):
@@ -15,8 +15,6 @@ except ModuleNotFoundError as exc:
     ) from exc
 
 __all__ = ["downgrade", "include_name", "upgrade"]
-
-assert autogenerate  # which autogenerate of Alembic's knows from now on
 
 
 def include_name(name: str | None, type_: str, parent_names: Mapping[str, Any]) -> bool:

@@ -66,13 +66,19 @@ def _mysql(url):
         return [
             connection.exec_driver_sql(text).fetchall()
             for text in (
-                "SELECT table_name, engine FROM information_schema.tables WHERE table_schema = database()"
-                " AND table_name LIKE 'dupeproof%%' ORDER BY 1",
-                "SELECT table_name, ordinal_position, column_name, column_type, is_nullable, column_default,"
-                " character_set_name, collation_name, extra FROM information_schema.columns"
-                " WHERE table_schema = database() AND table_name LIKE 'dupeproof%%' ORDER BY 1, 2",
-                "SELECT table_name, index_name, seq_in_index, column_name, non_unique"
-                " FROM information_schema.statistics WHERE table_schema = database()"
-                " AND table_name LIKE 'dupeproof%%' ORDER BY 1, 2, 3",
+                (
+                    "SELECT table_name, engine FROM information_schema.tables WHERE table_schema = database()"
+                    " AND table_name LIKE 'dupeproof%%' ORDER BY 1"
+                ),
+                (
+                    "SELECT table_name, ordinal_position, column_name, column_type, is_nullable, column_default,"
+                    " character_set_name, collation_name, extra FROM information_schema.columns"
+                    " WHERE table_schema = database() AND table_name LIKE 'dupeproof%%' ORDER BY 1, 2"
+                ),
+                (
+                    "SELECT table_name, index_name, seq_in_index, column_name, non_unique"
+                    " FROM information_schema.statistics WHERE table_schema = database()"
+                    " AND table_name LIKE 'dupeproof%%' ORDER BY 1, 2, 3"
+                ),
             )
         ]

@@ -46,6 +46,7 @@ class App:
             capture_output=True,
             text=True,
             timeout=60,
+            check=False,
         )
         said = done.stdout + done.stderr
         assert (done.returncode != 0) is fails, said

@@ -61,6 +61,7 @@ class Project:
             capture_output=True,
             text=True,
             timeout=90,
+            check=False,
         )
         said = done.stdout + done.stderr
         assert (done.returncode != 0) is fails, said

@@ -40,7 +40,14 @@ def test_everything_works_in_the_schema_of_the_url(url, postgres_url, made_by):
     assert schemas_with_ours(url) == ["dedup"]
     report = examine(url)
     assert not {"no-tables", "old-tables", "missing-tables"} & {each.code for each in report.findings}
-    for command in (["stats"], ["list"], ["windows", "list"], ["outbox", "status"], ["outbox", "dead"], ["purge"]):
+    for command in (
+        ["stats"],
+        ["list"],
+        ["windows", "list"],
+        ["outbox", "status"],
+        ["outbox", "dead"],
+        ["purge"],
+    ):
         assert run([command[0], *command[1:], url]) == 0, command
     assert run(["stats", postgres_url]) == 0  # which makes tables of its own, in public
     assert sorted(schemas_with_ours(url)) == ["dedup", "public"]

@@ -8,6 +8,9 @@ from dupeproof import Inbox, Outbox
 class Order(models.Model):
     item = models.CharField(max_length=255)
 
+    def __str__(self) -> str:
+        return self.item
+
 
 def order(request_id: str, item: str) -> bool:
     """False when the request was taken before."""

@@ -55,11 +55,11 @@ class RecordAdmin(ReadOnly):
     def get_queryset(self, request: HttpRequest) -> Any:  # noqa: ARG002 - Django's
         return Record.waiting.order_by("created_at")
 
-    @admin.display(description="digest")
+    @admin.display(description="digest")  # type: ignore[untyped-decorator]
     def short(self, record: Record) -> str:
         return str(record.key)[:12]
 
-    @admin.display(description="state")
+    @admin.display(description="state")  # type: ignore[untyped-decorator]
     def shown_state(self, record: Record) -> str:
         return "held" if record.state == "running" else str(record.state)
 

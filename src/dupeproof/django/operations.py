@@ -60,8 +60,5 @@ def _printed(vendor: str, to: int) -> list[str]:
     if dialect != "postgresql":
         return statements_of(dialect, names_in(()))
     steps = list(migrations.steps((), {}, to=to))
-    recorded = [
-        f"INSERT INTO dupeproof_migrations (version, name) VALUES ({one.migration.version}, '{one.migration.name}')"  # noqa: S608 - ours
-        for one in steps
-    ]
+    recorded = [one.migration.record for one in steps]
     return [migrations.CREATE_LEDGER, *(text for one in steps for text in one.statements), *recorded]

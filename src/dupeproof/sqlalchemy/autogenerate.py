@@ -7,6 +7,7 @@ from alembic.autogenerate import comparators, renderers
 from alembic.autogenerate.api import AutogenContext
 from alembic.operations import MigrateOperation, Operations, ops
 from alembic.util import DispatchPriority, PriorityDispatchResult
+from sqlalchemy import MetaData
 
 from dupeproof.sqlalchemy import operations
 from dupeproof.sqlalchemy import schema as schemas
@@ -82,8 +83,8 @@ def _compare(context: AutogenContext, upgrade_ops: ops.UpgradeOps) -> PriorityDi
 def _ours(context: AutogenContext) -> Iterator[Ours]:
     """Each schema once, with all groups that are wanted there."""
     metadata = context.metadata
-    several = metadata if isinstance(metadata, list | tuple) else [metadata]
-    found = [ours for each in several if each is not None for ours in ours_in(each)]
+    several = [metadata] if isinstance(metadata, MetaData) else list(metadata or ())
+    found = [ours for each in several for ours in ours_in(each)]
     for schema in dict.fromkeys(ours.schema for ours in found):
         here = [ours for ours in found if ours.schema == schema]
         everything = any(not ours.groups for ours in here)

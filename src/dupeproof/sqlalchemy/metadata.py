@@ -154,12 +154,15 @@ def _type(column: definitions.Column, dialect: Dialect) -> TypeEngine[Any]:
         made: TypeEngine[Any] = getattr(sqlite, column.type)()
         return made
     sized = _SIZED.fullmatch(column.type)
-    name, size = (column.type, ()) if sized is None else (sized[1], (int(sized[2]),))
-    options = {} if column.charset is None else {"charset": column.charset, "collation": column.collation}
+    name, size = (column.type, []) if sized is None else (sized[1], [int(sized[2])])
+    options: dict[str, Any] = {}
     if name == "DATETIME":
-        return mysql.DATETIME(fsp=size[0])
-    kind = mysql.INTEGER if name == "INT" else getattr(mysql, name)
-    return kind(*size, **options)  # type: ignore[no-any-return]
+        options["fsp"] = size.pop()
+    if column.charset is not None:
+        options |= {"charset": column.charset, "collation": column.collation}
+    kind: Any = mysql.INTEGER if name == "INT" else getattr(mysql, name)
+    sized_type: TypeEngine[Any] = kind(*size, **options)
+    return sized_type
 
 
 def _complete(metadata: sqlalchemy.MetaData, ours: Ours, names: set[str]) -> None:

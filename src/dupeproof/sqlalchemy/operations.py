@@ -70,14 +70,13 @@ def _print(op: Any, context: Any, to: int | None, schema: str | None, groups: Se
         for statement in step.statements:
             op.execute(_ddl(statement))
         if step.complete:
-            number, title = step.migration.version, step.migration.name
-            op.execute(_ddl(f"INSERT INTO dupeproof_migrations (version, name) VALUES ({number}, '{title}')"))
+            op.execute(_ddl(step.migration.record))
     if schema is not None:
         op.execute(_ddl("SET LOCAL search_path TO DEFAULT"))
 
 
 def _ddl(statement: str) -> DDL:
-    return DDL(statement.replace("%", "%%"))
+    return DDL(statement.replace("%", "%%"))  # type: ignore[no-untyped-call]
 
 
 __all__ = ["downgrade", "is_due", "latest", "upgrade"]

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from dupeproof.errors import ConfigError
-
 from dupeproof.sql import CallerConnection
 from dupeproof.sql.statements import split
 from dupeproof.stores.definitions import LEDGER, names_in

@@ -2,9 +2,9 @@
 
 import sqlalchemy as sa
 from alembic import op
+from orders import SCHEMA
 
 import dupeproof.alembic
-from orders import SCHEMA
 
 revision = "0001"
 down_revision = None

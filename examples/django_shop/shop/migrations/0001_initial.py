@@ -6,9 +6,9 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     initial = True
 
-    dependencies = []
+    dependencies = ()
 
-    operations = [
+    operations = (
         migrations.CreateModel(
             name="Order",
             fields=[
@@ -21,4 +21,4 @@ class Migration(migrations.Migration):
                 ("item", models.CharField(max_length=255)),
             ],
         ),
-    ]
+    )

@@ -23,7 +23,6 @@ from dupeproof.stores.mysql import SCHEMA as MYSQL
 from dupeproof.stores.postgres.migrations import migrations
 from dupeproof.stores.urls import redact
 
-
 R = TypeVar("R")
 _REVISION = """\
 import dupeproof.alembic

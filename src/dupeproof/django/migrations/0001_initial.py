@@ -1,17 +1,17 @@
 """Our tables up to version 9 of our own SQL, and the models that read them."""
 
-import dupeproof.django.fields
 from django.db import migrations, models
 
+import dupeproof.django.fields
 from dupeproof.django.operations import Schema
 
 
 class Migration(migrations.Migration):  # type: ignore[misc] # Django has no types
     initial = True
 
-    dependencies = []
+    dependencies = ()
 
-    operations = [
+    operations = (
         Schema(to=9),
         migrations.CreateModel(
             name="DeadMessage",
@@ -78,4 +78,4 @@ class Migration(migrations.Migration):  # type: ignore[misc] # Django has no typ
                 "base_manager_name": "objects",
             },
         ),
-    ]
+    )

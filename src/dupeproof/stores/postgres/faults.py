@@ -32,8 +32,10 @@ _ADVICE: list[tuple[type[Exception] | tuple[type[Exception], ...], str]] = [
     ),
     (
         theirs.InvalidSchemaName,
-        "has no schema for our tables that this user may use; let an owner run what `dupeproof schema URL --grants USER` "
-        "prints, or set search_path",
+        (
+            "has no schema for our tables that this user may use: it lacks USAGE, or search_path leads elsewhere; let an "
+            "owner run what `dupeproof schema URL --grants USER` prints"
+        ),
     ),
     (theirs.ReadOnlySqlTransaction, "is read-only; point the URL at the primary"),
     (theirs.TooManyConnections, "has no connection left"),

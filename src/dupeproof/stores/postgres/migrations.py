@@ -45,6 +45,11 @@ class Migration(Struct, frozen=True):
     def tables(self) -> list[str]:
         return re.findall(r"^CREATE TABLE (\w+)", self.text, re.MULTILINE)
 
+    @property
+    def record(self) -> str:
+        """That it was applied, for those who run it by hand."""
+        return f"INSERT INTO dupeproof_migrations (version, name) VALUES ({self.version}, '{self.name}')"  # noqa: S608 - ours
+
 
 @cache
 def migrations() -> tuple[Migration, ...]:
@@ -116,8 +121,5 @@ def _storage(table: str, statement: str) -> list[str]:
 
 def schema() -> str:
     """Everything, as one text a database administrator can run by hand."""
-    steps = [
-        f"{each.text}\nINSERT INTO dupeproof_migrations (version, name) VALUES ({each.version}, '{each.name}');"
-        for each in migrations()
-    ]
+    steps = [f"{each.text}\n{each.record};" for each in migrations()]
     return "\n".join(["BEGIN;", CREATE_LEDGER + ";", *steps, "COMMIT;", ""])
