@@ -1,7 +1,6 @@
 """Orders and the messages about them in one transaction, with the tables of dupeproof among Django's migrations.
 
-pip install "dupeproof[django]"
-cd examples/django_shop && python manage.py migrate && python manage.py order request-1 tea
+pip install "dupeproof[django]" && python examples/django_shop/manage.py migrate
 """
 
 import os
