@@ -120,7 +120,7 @@ class Shop:
         with Once(self.urls["store"], namespace="payments") as once:
             return {
                 (each.key or each.digest).rpartition(":")[2]: each.error or ""
-                for each in once.entries("held")
+                for each in once.entries("held", limit=None)
             }
 
     def stop(self) -> None:
