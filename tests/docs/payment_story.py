@@ -263,6 +263,7 @@ def main() -> int:
                 stack.callback(provider.stop)
                 urls = {"database": database.url, "store": place, "broker": broker.url}
                 shop = Shop(folder, urls, provider, lookup=lookup)
+                stack.callback(shop.stop)
                 found = torture(
                     shop, orders=options.orders, kills=options.kills, lookup=lookup, seed=options.seed
                 )
