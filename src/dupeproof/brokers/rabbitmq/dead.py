@@ -1,0 +1,167 @@
+# No twin: pika is for threads, and nobody waits for dead letters in a task.
+"""Dead letters in a queue of RabbitMQ, which can be looked at only by taking them out of it for a while.
+
+They are taken without an acknowledgement, and come back to their place when the channel is closed; to hand them back one by
+one would, on some quorum queues, put them behind all others. A quorum queue counts each return, and removes what has come
+back too often, by a limit that a policy may set and no client can ask for. So what has come back once is not returned a second
+time: it is published anew to the same queue, which counts from the beginning, and then acknowledged.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dupeproof.brokers.base import Delivery
+from dupeproof.brokers.dead import DeadLetter, nothing_there, places_of
+from dupeproof.brokers.errors import NotPublished
+from dupeproof.brokers.rabbitmq import texts, wire
+from dupeproof.brokers.rabbitmq.driver import parameters, pika, translated
+from dupeproof.brokers.rabbitmq.pika_headers import Connection, Copied
+
+_NOT_FOUND = 404
+_MOST_RETURNS = 1
+_MOST_RENEWED = 1_000
+"""Letters behind those that were renewed, which follow them so that all keep their order. Of more, the order changes."""
+_HEARTBEAT = 10
+"""Seconds: a broker that says nothing for twice as long is given up."""
+_DIGITS = 12
+
+
+class RabbitDeadLetters:
+    def __init__(self, url: str, queue: str, dead: str | None) -> None:
+        self._source, self.name = places_of(queue, dead)
+        wire.check_names(self._source, self.name)
+        self._url = url
+        self._parameters = parameters(url)
+        if "heartbeat" not in url:
+            self._parameters.heartbeat = _HEARTBEAT
+        self._connection: Any = None
+        self._left = 0
+        """How many of those that were there at first have not been looked at."""
+        self._rotating = False
+
+    def open(self) -> None:
+        with translated(self._url):
+            self._connection = pika.BlockingConnection(self._parameters, Connection)
+            self._left = self._count(self.name)
+            if self._left < 0:
+                if self._count(self._source) < 0:
+                    raise nothing_there("queue", self._source, self.name)
+                self._left = 0
+            self._rotating = False
+            self._reading = self._connection.channel()
+            self._writing = self._connection.channel()
+            self._writing.confirm_delivery()
+
+    def _count(self, queue: str) -> int:
+        """How many messages wait there; less than none where there is no such queue. To ask may cost the channel."""
+        asking = self._connection.channel()
+        try:
+            count = int(asking.queue_declare(queue, passive=True).method.message_count)
+        except pika.exceptions.ChannelClosedByBroker as exc:
+            if exc.reply_code != _NOT_FOUND:
+                raise
+            return -1
+        asking.close()
+        return count
+
+    def scan(self, most: int) -> Iterator[DeadLetter]:
+        while most > 0 and self._left > 0:
+            most -= 1
+            each = self._next()
+            if each is None:
+                return
+            yield self._letter(each)
+
+    def _next(self) -> Delivery | None:
+        """Only as many as there were: what dies meanwhile is behind them, and so is what was published anew."""
+        with translated(self._url):
+            self._left -= 1
+            method, properties, body = self._reading.basic_get(self.name)
+        if method is None:
+            self._left = 0
+            return None
+        raw = wire.PikaMessage(method, properties, body)
+        return wire.received(
+            raw, method.routing_key, body, method.delivery_tag, redelivered=method.redelivered
+        )
+
+    def _letter(self, each: Delivery) -> DeadLetter:
+        found = wire.death(each.message.raw.properties)
+        queue = found.queue or self._source
+        sent = wire.revived(each, found)
+        raw = wire.PikaMessage(each.message.raw.method, pika.BasicProperties(**sent.properties), sent.body)
+        revived = wire.received(raw, queue, sent.body, each.receipt, redelivered=False)
+        return DeadLetter(
+            place=f"@{_digest(sent)}",
+            queue=queue,
+            reason=found.reason,
+            attempts=found.attempts,
+            died=found.died,
+            message=revived.message,
+            receipt=(each, sent),
+        )
+
+    def keep(self, letter: DeadLetter) -> None:
+        self._keep(letter.receipt[0])
+
+    def _keep(self, each: Delivery) -> None:
+        """Where one is published anew, those behind it follow."""
+        if not self._rotating and wire.returned(each.message.raw.properties) < _MOST_RETURNS:
+            return
+        self._rotating = True
+        fault = self._publish(self.name, wire.renewed(each, wire.death(each.message.raw.properties)))
+        if fault is not None:
+            raise fault
+        self._acknowledge(each)
+
+    def put_back(self, letters: Sequence[DeadLetter]) -> list[NotPublished | None]:
+        return [self._put_back(letter) for letter in letters]
+
+    def _put_back(self, letter: DeadLetter) -> NotPublished | None:
+        each, sent = letter.receipt
+        fault = self._publish(letter.queue or self._source, sent)
+        if fault is None:
+            self._acknowledge(each)
+        return fault
+
+    def remove(self, letters: Sequence[DeadLetter]) -> list[NotPublished | None]:
+        for letter in letters:
+            self._acknowledge(letter.receipt[0])
+        return [None] * len(letters)
+
+    def _publish(self, queue: str, sent: wire.Sent) -> NotPublished | None:
+        """Into that queue and no other, confirmed."""
+        try:
+            with translated(self._url):
+                self._writing.basic_publish("", queue, sent.body, Copied(**sent.properties), mandatory=True)
+        except pika.exceptions.UnroutableError:
+            return texts.unroutable(queue, "")
+        except pika.exceptions.NackError:
+            return texts.refused(queue)
+        return None
+
+    def _acknowledge(self, each: Delivery) -> None:
+        with translated(self._url):
+            self._reading.basic_ack(each.receipt)
+
+    def finish(self) -> None:
+        if self._rotating and self._left <= _MOST_RENEWED:
+            while self._left > 0 and (each := self._next()) is not None:
+                self._keep(each)
+
+    def close(self) -> None:
+        """What was not acknowledged comes back to its place."""
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.is_open:
+            try:
+                connection.close()
+            except pika.exceptions.AMQPError:
+                return  # broken already, which is as good
+
+
+def _digest(sent: wire.Sent) -> str:
+    """The same at every look, also when it was published anew."""
+    known = repr(sorted((name, value) for name, value in sent.properties.items() if name != "headers"))
+    headers = repr(sorted((name, repr(value)) for name, value in sent.properties["headers"].items()))
+    return hashlib.sha256(b"\0".join([known.encode(), headers.encode(), sent.body])).hexdigest()[:_DIGITS]
