@@ -309,3 +309,8 @@ def _of(url: str) -> tuple[str, str]:
             f"{_KNOWN}"
         )
     raise ConfigError(f"{redact(url)!r} is no broker with dead letters; there are: {_KNOWN}")
+
+
+def as_count(text: str | None) -> int | None:
+    """Attempts as a header has them, which may be somebody else's."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None

@@ -16,6 +16,7 @@ from dupeproof.brokers.base import (
     Delivery,
     dead_headers,
 )
+from dupeproof.brokers.dead import as_count
 from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.ids import delivery
 from dupeproof.brokers.rabbitmq.properties import table
@@ -176,7 +177,7 @@ def death(properties: Any) -> Death:
         return Death(
             _text(headers[ORIGIN]) if ORIGIN in headers else None,
             _text(headers[REASON]),
-            _whole(headers.get(ATTEMPTS)),
+            as_count(_text(headers.get(ATTEMPTS))),
             died if isinstance(died, datetime) else None,
             _text(headers[TOPIC]) if TOPIC in headers else None,
         )
@@ -188,15 +189,10 @@ def death(properties: Any) -> Death:
     return Death(
         None if last.get("queue") is None else _text(last["queue"]),
         f"{reason}: {_DEATHS.get(reason, 'as RabbitMQ says')}",
-        _whole(last.get("count")),
+        as_count(_text(last.get("count"))),
         died if isinstance(died, datetime) else None,
         None if keys[0] is None else _text(keys[0]),
     )
-
-
-def _whole(value: object) -> int | None:
-    text = _text(value)
-    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def revived(each: Delivery, found: Death) -> Sent:
