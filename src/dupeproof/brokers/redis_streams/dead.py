@@ -10,10 +10,10 @@ from redis.crc import key_slot
 
 from dupeproof.brokers.base import ATTEMPTS, ORIGIN, REASON
 from dupeproof.brokers.dead import GONE, DeadLetter, as_count, nothing_there, places_of
-from dupeproof.brokers.errors import Full, NotPublished
+from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.redis_streams import wire
 from dupeproof.brokers.redis_streams.connections import connected, disconnect
-from dupeproof.brokers.redis_streams.driver import FULL, check_url, is_full, theirs, translated
+from dupeproof.brokers.redis_streams.driver import check_url, translated
 
 _RETRY = files("dupeproof.brokers.redis_streams").joinpath("retry.lua").read_text()
 _PAGE = 100
@@ -72,13 +72,8 @@ class RedisDeadLetters:
         entry, revived = letter.receipt
         queue = letter.queue or self._source
         fields = [part for pair in revived.items() for part in pair]
-        try:
-            with translated(self._url, queue):
-                return _answer(self._sent(queue, entry, fields), queue)
-        except theirs.ResponseError as exc:
-            if not is_full(exc):
-                raise
-            return Full(f"{FULL}; topic {queue!r}")
+        with translated(self._url, queue):
+            return _answer(self._sent(queue, entry, fields), queue)
 
     def _sent(self, queue: str, entry: bytes, fields: Sequence[bytes]) -> bytes:
         if not self._is_cluster or key_slot(queue.encode()) == key_slot(self.name.encode()):
