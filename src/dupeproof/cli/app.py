@@ -154,7 +154,10 @@ def add_commands_of_others() -> dict[str, str]:
 
 def _is_own(arguments: Sequence[str]) -> bool:
     """Whether the command is surely one of ours, so that others, which take longer to load, need not be."""
-    own = {getattr(command.callback, "__name__", "") for command in app.registered_commands} | {"outbox", "dead"}
+    own = {getattr(command.callback, "__name__", "") for command in app.registered_commands} | {
+        "outbox",
+        "dead",
+    }
     return bool(arguments) and arguments[0] in own
 
 

@@ -73,7 +73,7 @@ class NatsDeadLetters:
             return None
 
     def _letter(self, raw: Any) -> DeadLetter:
-        told: dict[str, str] = raw.headers or {}
+        told = wire.headers_of(raw)
         named = [each for each in (told.get(TOPIC), told.get(ORIGIN), self._source) if each]
         queue = next((each for each in named if not wire.has_wildcards(each)), None)
         ident = f"retry-{self._stream}-{raw.seq}-{raw.time.timestamp():.6f}"

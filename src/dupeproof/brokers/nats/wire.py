@@ -1,5 +1,6 @@
 """How messages look on NATS: an id that the server knows too, and headers. Pure."""
 
+import base64
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -182,6 +183,13 @@ def stored(raw: Any, headers: Mapping[str, str], subject: str) -> Delivery:
     )
 
 
+def headers_of(raw: Any) -> dict[str, str]:
+    """Of what the server has stored. The driver reads them as those of a mail, and spoils what is not ASCII."""
+    lines = base64.b64decode(raw.hdrs or b"").decode(errors="replace").split("\r\n")[1:]
+    pairs = [line.partition(":") for line in lines if line]
+    return {name: value.strip() for name, _, value in pairs}
+
+
 def _delivery(headers: Mapping[str, str], body: bytes, receipt: Any, **fields: Any) -> Delivery:
     return delivery(
         lambda: (
@@ -200,7 +208,9 @@ def _delivery(headers: Mapping[str, str], body: bytes, receipt: Any, **fields: A
 def dead_subject(subject: str, given: str | None) -> str:
     """Where dead letters go. One that the consumer itself would read is refused: they would come back for ever."""
     usual = (
-        f"dead.{subject.replace('*', '_').replace('>', '_')}" if has_wildcards(subject) else dead_name(subject)
+        f"dead.{subject.replace('*', '_').replace('>', '_')}"
+        if has_wildcards(subject)
+        else dead_name(subject)
     )
     dead = usual if given is None else given
     if _matches(subject, dead):

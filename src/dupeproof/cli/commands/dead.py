@@ -56,6 +56,8 @@ Scan = Annotated[
 ]
 All = Annotated[bool, typer.Option("--all", help="All that are dead-lettered now.")]
 _SCAN = 100_000
+_COLUMNS = ("id", "place", "type", "key", "size", "attempts", "dead for", "reason")
+"""Of the table; a place is shown where ids do not tell letters apart."""
 _digest = key_digest("dead")
 
 
@@ -77,12 +79,14 @@ def list_letters(
     if not found:
         say(f"no dead letters in {letters.name}")
         return
-    rows = [_row(letter) for letter in found]
+    ids = [letter.name for letter in found]
+    shown = [name for name in _COLUMNS if name != "place" or len(set(ids)) < len(ids)]
     table = Table(box=None, header_style="dim")
-    for name in rows[0]:
+    for name in shown:
         table.add_column(name, overflow="fold", no_wrap=name in ("id", "place"))
-    for row in rows:
-        table.add_row(*row.values())
+    for letter in found:
+        row = _row(letter)
+        table.add_row(*(row[name] for name in shown))
     out.print(table, markup=False, highlight=False)
 
 
@@ -208,10 +212,9 @@ def _facts(letter: DeadLetter) -> dict[str, object]:
 def _row(letter: DeadLetter) -> dict[str, str]:
     facts = _facts(letter)
     age = _age(letter.died)
-    facts["dead for"] = "-" if age is None else f"{age:,.0f} s"
+    facts["dead for"] = None if age is None else f"{age:,.0f} s"
     facts["size"] = size(len(letter.message.body))
-    wanted = ("id", "place", "queue", "type", "key", "size", "attempts", "dead for", "reason")
-    return {name: "-" if facts[name] is None else str(facts[name]) for name in wanted}
+    return {name: "-" if facts[name] is None else str(facts[name]) for name in _COLUMNS}
 
 
 def _whole(letter: DeadLetter, *, body: bool) -> dict[str, object]:
