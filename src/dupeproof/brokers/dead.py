@@ -88,6 +88,9 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
         )
 
 
+Letters = list[DeadLetter]
+
+
 class Moved(Struct, frozen=True):
     """What became of those that were to be put back, or dropped."""
 
@@ -148,7 +151,7 @@ class DeadLetters:
         """Where the dead letters are."""
         return self._queue.name
 
-    def list(self, limit: int = 100) -> "list[DeadLetter]":
+    def list(self, limit: int = 100) -> Letters:
         """The oldest first."""
         with self._opened() as queue:
             found = [*self._looked_at(queue, whole(limit, "limit", self._scan))]
@@ -156,7 +159,7 @@ class DeadLetters:
                 queue.keep(each)
         return found
 
-    def get(self, name: str) -> "list[DeadLetter]":
+    def get(self, name: str) -> Letters:
         """Those with this id, or at this place; several where an id was dead-lettered more than once."""
         with self._opened() as queue:
             found = self._called(queue, [name])
@@ -203,7 +206,7 @@ class DeadLetters:
                         queue.keep(each)
         return moved
 
-    def _called(self, queue: DeadLetterQueue, names: Sequence[str]) -> "list[DeadLetter]":
+    def _called(self, queue: DeadLetterQueue, names: Sequence[str]) -> Letters:
         """All are looked at, since an id may be there twice."""
         wanted = set(names)
         found = []

@@ -8,7 +8,8 @@ refused. Where all before a place are done with, Kafka is asked to delete them.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from dupeproof.brokers.base import ATTEMPTS, ORIGIN, REASON
 from dupeproof.brokers.dead import GONE, DeadLetter, as_count, nothing_there, places_of
@@ -30,15 +31,29 @@ from dupeproof.brokers.kafka.driver import (
 from dupeproof.brokers.kafka.handled import Handled
 from dupeproof.brokers.kafka.producer import flush, produce, producing
 from dupeproof.brokers.kafka.transaction import FENCES
+from dupeproof.core.crashes import armed, reached
 from dupeproof.errors import ConfigError
 
+T = TypeVar("T")
 _AT_ONCE = 500
 _SORTED = 10_000
 """Up to so many are shown by their time. More are read a partition after the other."""
 _TRANSACTION = 30.0
 _STEP = 1.0
+_STABLE = 3.0
+"""Seconds that a transaction which was committed may take to be seen."""
 _END = kafka.KafkaError._PARTITION_EOF  # noqa: SLF001 - so it is called by its library
 _GROUP = "dupeproof-dead-letters-of-{}"
+
+
+class _Quiet:
+    """Stands where the library wants a logger. What matters to somebody at a terminal is an error of ours."""
+
+    def log(self, _: int, text: str, *args: Any) -> None:
+        LOGGER.debug(text, *args)
+
+
+_QUIET = _Quiet()
 
 
 class _Receipt(NamedTuple):
@@ -61,6 +76,7 @@ class KafkaDeadLetters:
         self._group = _GROUP.format(self.name)
         self._connection = connection(url)
         self._consumer: Any = None
+        self._admin: Any = None
         self._producer: Any = None
         self._partitions: list[int] = []
         self._handled: dict[int, Handled] = {}
@@ -77,7 +93,8 @@ class KafkaDeadLetters:
             "isolation.level": "read_committed",
             "error_cb": complaining(self._connection),
         }
-        self._consumer = made(kafka.Consumer, {**ours, **self._connection})
+        self._consumer = made(kafka.Consumer, {**ours, **self._connection}, _QUIET)
+        self._admin = made(AdminClient, self._connection, _QUIET)
         self._sizes.clear()
         self._ends.clear()
         count = self._size(self.name)
@@ -96,7 +113,7 @@ class KafkaDeadLetters:
             self._sizes[topic] = len(found.partitions)
         return self._sizes[topic]
 
-    def _asked(self, ask: Callable[[], Any], topic: str = "") -> Any:
+    def _asked(self, ask: Callable[[], T], topic: str = "") -> T:
         try:
             with fatal_as_such():
                 return ask()
@@ -104,23 +121,41 @@ class KafkaDeadLetters:
             error = exc.args[0]
             if error.code() in FENCES:
                 raise ConfigError(
-                    f"another command has begun to work on the dead letters of {self.name!r}; look what is left, and try again"
+                    f"another command has begun to work on the dead letters of {self.name!r}; see what is left, and try again"
                 ) from exc
             raise meaning(error, topic or self.name, self._connection) from exc
 
     def _committed(self) -> dict[int, Handled]:
         places = [kafka.TopicPartition(self.name, number) for number in self._partitions]
         for place in places:
-            self._ends[place.partition] = self._asked(
-                lambda place=place: self._consumer.get_watermark_offsets(place, TIMEOUT)
-            )
-        found = self._asked(lambda: self._consumer.committed(places, TIMEOUT))
+            self._ends[place.partition] = self._asked(partial(self._watermarks, place))
+        try:
+            found = self._positions(places, is_stable=True)
+        except (kafka.KafkaException, TimeoutError):
+            # A command was killed in its transaction, which Kafka aborts after a while. Until then it counts for nothing.
+            found = self._asked(lambda: self._positions(places, is_stable=False))
         known = {each.partition: handled.read(each.offset, each.metadata or "") for each in found}
         # A position beyond the end is one of a topic that was made anew since.
         return {
             number: Handled(0) if each.position > self._ends[number][1] else each
             for number, each in known.items()
         }
+
+    def _positions(self, places: list[Any], *, is_stable: bool) -> list[Any]:
+        asked = kafka.ConsumerGroupTopicPartitions(self._group, places)
+        answer = self._admin.list_consumer_group_offsets(
+            [asked], require_stable=is_stable, request_timeout=_STABLE
+        )[self._group]
+        try:
+            return list(answer.result(_STABLE + 1).topic_partitions)
+        except TimeoutError:
+            if is_stable:
+                raise
+            raise BrokerUnavailable("Kafka does not say which dead letters are done with") from None
+
+    def _watermarks(self, place: Any) -> tuple[int, int]:
+        low, high = self._consumer.get_watermark_offsets(place, TIMEOUT)
+        return low, high
 
     def scan(self, most: int) -> Iterator[DeadLetter]:
         """Up to the end of now, by their time where they are few, else by partition."""
@@ -214,7 +249,7 @@ class KafkaDeadLetters:
         if self._producer is not None:
             return
         terms = {"transactional.id": self._group, "transaction.timeout.ms": round(_TRANSACTION * 1_000)}
-        self._producer = producing(self._connection, TIMEOUT, **terms)
+        self._producer = producing(self._connection, TIMEOUT, _QUIET, **terms)
         self._insist(self._producer.init_transactions)
         self._handled = self._committed()
 
@@ -261,6 +296,8 @@ class KafkaDeadLetters:
                 self._insist(self._producer.abort_transaction)
             raise
         if not errors:
+            if armed:
+                reached("after-publish-before-removal")
             self._insist(self._producer.commit_transaction)
             self._handled = ends
             return None
@@ -297,8 +334,7 @@ class KafkaDeadLetters:
         ]
         if self._producer is None or not done:
             return
-        admin = made(AdminClient, self._connection)
-        for place, answer in admin.delete_records(done, request_timeout=CONNECT_SECONDS).items():
+        for place, answer in self._admin.delete_records(done, request_timeout=CONNECT_SECONDS).items():
             try:
                 answer.result(CONNECT_SECONDS + 1)
             except (kafka.KafkaException, TimeoutError) as exc:
@@ -307,6 +343,7 @@ class KafkaDeadLetters:
                 )
 
     def close(self) -> None:
+        self._admin = None
         consumer, self._consumer = self._consumer, None
         producer, self._producer = self._producer, None
         if producer is not None:

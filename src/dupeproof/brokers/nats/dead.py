@@ -11,6 +11,7 @@ from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.nats import wire
 from dupeproof.brokers.nats.driver_async import TIMEOUT, check_url, connect, leave, streams, translated
 from dupeproof.brokers.nats.publisher_async import confirmed
+from dupeproof.core.crashes import armed, reached
 
 T = TypeVar("T")
 _NO_SUCH = (10037, 10043)
@@ -102,6 +103,8 @@ class NatsDeadLetters:
             return NotPublished(text, reason="unroutable")
         fault = await confirmed(self._client, self._streams, letter.queue, letter.message.body, headers)
         if fault is None:
+            if armed:
+                reached("after-publish-before-removal")
             await self._deleted(raw.seq)
         return fault
 

@@ -93,16 +93,17 @@ def dead_letter(each: Delivery, reason: str, subject: str, max_payload: int) -> 
 
 def revived(headers: Mapping[str, str], ident: str) -> dict[str, str]:
     """The headers of a dead letter as those of the message it was. To the server it is another one, known as `ident`: under the
-    id that the message had, it would drop it as a duplicate.
+    id that the message had, it would drop it as a duplicate. One without an id stays without, which takes up both.
     """
-    unusable = headers.get(UNUSABLE_ID)
-    known = {ORIGINAL: unusable or headers.get(ORIGINAL) or headers.get(ID)}
     theirs = {
         f"{_RENAMED}{name}" if name.lower().startswith(_CONTROL) else name: value
         for name, value in headers.items()
         if name not in _OF_DEAD and name.lower() not in _IDS
     }
-    return {**theirs, **{name: value for name, value in known.items() if value}, ID: ident}
+    known = headers.get(UNUSABLE_ID) or headers.get(ORIGINAL)
+    if not known and REASON not in headers:  # a dead letter of ours has in there what we have called it
+        known = headers.get(ID)
+    return {**theirs, ORIGINAL: known, ID: ident} if known else theirs
 
 
 _OF_DEAD = {REASON, ATTEMPTS, ORIGIN, TOPIC, UNUSABLE_ID}

@@ -17,6 +17,7 @@ from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.rabbitmq import texts, wire
 from dupeproof.brokers.rabbitmq.driver import parameters, pika, translated
 from dupeproof.brokers.rabbitmq.pika_headers import Connection, Copied
+from dupeproof.core.crashes import armed, reached
 
 _NOT_FOUND = 404
 _MOST_RETURNS = 1
@@ -39,6 +40,7 @@ class RabbitDeadLetters:
         self._left = 0
         """How many of those that were there at first have not been looked at."""
         self._rotating = False
+        self._there: set[str] = set()
 
     def open(self) -> None:
         with translated(self._url):
@@ -49,6 +51,7 @@ class RabbitDeadLetters:
                     raise nothing_there("queue", self._source, self.name)
                 self._left = 0
             self._rotating = False
+            self._there = {self.name}
             self._reading = self._connection.channel()
             self._writing = self._connection.channel()
             self._writing.confirm_delivery()
@@ -122,6 +125,8 @@ class RabbitDeadLetters:
         each, sent = letter.receipt
         fault = self._publish(letter.queue or self._source, sent)
         if fault is None:
+            if armed:
+                reached("after-publish-before-removal")
             self._acknowledge(each)
         return fault
 
@@ -131,14 +136,17 @@ class RabbitDeadLetters:
         return [None] * len(letters)
 
     def _publish(self, queue: str, sent: wire.Sent) -> NotPublished | None:
-        """Into that queue and no other, confirmed."""
-        try:
-            with translated(self._url):
+        """Into that queue and no other, confirmed. Asked for first: what is returned, pika logs with its headers and body."""
+        with translated(self._url):
+            try:
+                if queue not in self._there and self._count(queue) < 0:
+                    return texts.unroutable(queue, "")
+                self._there.add(queue)
                 self._writing.basic_publish("", queue, sent.body, Copied(**sent.properties), mandatory=True)
-        except pika.exceptions.UnroutableError:
-            return texts.unroutable(queue, "")
-        except pika.exceptions.NackError:
-            return texts.refused(queue)
+            except pika.exceptions.UnroutableError:
+                return texts.unroutable(queue, "")
+            except pika.exceptions.NackError:
+                return texts.refused(queue)
         return None
 
     def _acknowledge(self, each: Delivery) -> None:

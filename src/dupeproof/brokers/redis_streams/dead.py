@@ -14,6 +14,7 @@ from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.redis_streams import wire
 from dupeproof.brokers.redis_streams.connections import connected, disconnect
 from dupeproof.brokers.redis_streams.driver import check_url, translated
+from dupeproof.core.crashes import armed, reached
 
 _RETRY = files("dupeproof.brokers.redis_streams").joinpath("retry.lua").read_text()
 _PAGE = 100
@@ -83,6 +84,8 @@ class RedisDeadLetters:
             return b"gone"
         if self._client.execute_command("XADD", queue, "NOMKSTREAM", "*", *fields) is None:
             return b"unroutable"
+        if armed:
+            reached("after-publish-before-removal")
         self._client.xdel(self.name, entry)
         return b"done"
 

@@ -115,13 +115,13 @@ def show(
         if number:
             say("")
         facts = _whole(letter, body=body)
-        headers = facts.pop("headers")
-        shown = facts.pop("body", None)
+        text = facts.pop("body", None)
+        del facts["headers"]
         say_pairs({name: "-" if value is None else value for name, value in facts.items()})
-        for header, value in headers.items():
+        for header, value in letter.message.headers.items():
             say(f"{header}: {value}")
-        if shown is not None:
-            say(f"\n{shown}")
+        if text is not None:
+            say(f"\n{text}")
 
 
 @dead.command(epilog="Example: **dupeproof dead retry amqp://app@localhost/ orders --all**")
