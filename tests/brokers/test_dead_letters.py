@@ -17,6 +17,8 @@ from conftest import places
 from dupeproof import ConfigError, Once, Outbox, Relay
 from dupeproof.brokers import dead_letters as letters_of
 from dupeproof.brokers.base import UNGUARDED, Reject
+from dupeproof.brokers.kafka.dead import KafkaDeadLetters
+from dupeproof.brokers.kafka.handled import Handled, read
 from dupeproof.cli.app import run as run_command
 from dupeproof.outbox.messages import Message
 from dupeproof.testing import Crashed, crash_at
@@ -390,3 +392,67 @@ def test_many_are_named_in_a_list_and_never_in_one_text():
         letters_of("amqp://127.0.0.1:1/", "q") as letters,
     ):
         letters.retry("m-1")
+
+
+@pytest.mark.server("nats")
+def test_a_letter_of_a_subject_with_wildcards_goes_back_to_its_own_subject(
+    nats_server, run, until, dupeproof
+):
+    place = PLACES["nats"](nats_server.url)
+    prefix = new_queue()
+    pattern, subject = f"{prefix}.*", f"{prefix}.placed"
+
+    def reject(message):
+        raise Reject("never")
+
+    consumer = place.consumer(pattern, reject, once=UNGUARDED, create=True)
+    running = run(consumer)
+    until(lambda: place.publish(sent(subject, 1)) == [None])
+    until(lambda: consumer.tally.dead == 1)
+    assert dupeproof("retry", place.url, pattern, "m-1").out == "put back: 1\n"
+    until(lambda: consumer.tally.dead == 2)
+    running.stop()
+    [letter] = dupeproof("list", place.url, pattern, "--json").json
+    assert (letter["id"], letter["queue"]) == ("m-1", subject)
+
+
+@pytest.mark.server("kafka")
+def test_of_two_commands_on_a_topic_the_first_is_refused_and_changes_nothing(kafka_server, dupeproof):
+    place = PLACES["kafka"](kafka_server.url)
+    queue = new_queue()
+    place.declare(queue)
+    place.declare(f"{queue}.dead")
+    for number in range(3):
+        place.send_raw(f"{queue}.dead", b"{}", {"id": f"m-{number}"})
+    first = KafkaDeadLetters(place.url, queue, None)
+    first.open()
+    letters = [*first.scan(10)]
+    first.put_back(letters[:1])
+    assert len(letters_of(place.url, queue).retry().done) == 2
+    with pytest.raises(ConfigError, match="another command"):
+        first.put_back(letters[1:])
+    first.close()
+    assert len(place.read(queue, 3)) == 3
+    assert dupeproof("list", place.url, queue, "--json").json == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 4)), max_size=30), st.integers(0, 20))
+def test_what_is_done_with_is_told_by_any_order_of_ranges_and_read_as_it_was_written(ranges, position):
+    known = Handled(position)
+    for first, length in ranges:
+        known = known.and_also([(first, first + length)])
+    expected = {*range(position)} | {n for first, length in ranges for n in range(first, first + length)}
+    assert {n for n in range(80) if n in known} == {n for n in expected if n < 80}
+    assert read(known.position, known.text) == known
+    assert known.position not in expected
+
+
+def test_more_places_than_kafka_can_remember_are_refused():
+    known = Handled(0).and_also([(number, number + 1) for number in range(1, 4_000, 2)])
+    with pytest.raises(ConfigError, match="the oldest first"):
+        _ = known.text
+
+
+def test_a_position_that_others_have_moved_counts_as_it_is():
+    assert read(7, "by hand") == Handled(7)
+    assert read(-1_001, "") == Handled(0)

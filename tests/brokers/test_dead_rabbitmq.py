@@ -5,8 +5,9 @@ import time
 import pytest
 from brokers_places import new_queue
 
+from dupeproof import ConfigError
 from dupeproof.brokers import dead_letters
-from dupeproof.brokers.base import UNGUARDED
+from dupeproof.brokers.base import UNGUARDED, Reject
 
 pytestmark = pytest.mark.server("rabbitmq")
 KINDS = {
@@ -53,6 +54,17 @@ def test_looking_many_times_loses_nothing_and_changes_no_order(channel, letters,
         assert ids(letters().list()) == known
         assert ids(letters().list(3)) == known[:3]
         assert ids(letters().get("m-5")) == ["m-5"]
+
+
+@pytest.mark.parametrize("window", [7, 20])
+def test_more_than_one_channel_holds_come_back_in_their_order(channel, letters, kind, monkeypatch, window):
+    monkeypatch.setattr("dupeproof.brokers.rabbitmq.dead._WINDOW", window)
+    known = fill(channel, f"{letters.queue}.dead", kind, 120)
+    for _ in range(3):
+        assert ids(letters().list(100)) == known[:100]
+        assert letters().get("nobody") == []
+    assert letters().drop(["m-3", "m-99"]).done == ["m-3", "m-99"]
+    assert ids(letters().list(200)) == [each for each in known if each not in ("m-3", "m-99")]
 
 
 def test_in_a_long_queue_nothing_is_lost_though_the_order_may_change(channel, letters, kind, monkeypatch):
@@ -149,8 +161,6 @@ def test_retrying_all_takes_only_those_that_are_there_now(rabbit, letters, chann
     fill(channel, f"{letters.queue}.dead", {}, 50)
 
     def reject(message):
-        from dupeproof.brokers.base import Reject
-
         raise Reject("again")
 
     consumer = rabbit.consumer(letters.queue, reject, once=UNGUARDED)
@@ -162,8 +172,6 @@ def test_retrying_all_takes_only_those_that_are_there_now(rabbit, letters, chann
 
 
 def test_one_that_is_not_among_those_looked_at_is_said(channel, letters):
-    from dupeproof import ConfigError
-
     fill(channel, f"{letters.queue}.dead", {}, 5)
     with pytest.raises(ConfigError, match="--scan"):
         letters(scan=3).retry(["m-4"])

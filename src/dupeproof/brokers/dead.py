@@ -162,10 +162,7 @@ class DeadLetters:
     def get(self, name: str) -> Letters:
         """Those with this id, or at this place; several where an id was dead-lettered more than once."""
         with self._opened() as queue:
-            found = self._called(queue, [name])
-            for each in found:
-                queue.keep(each)
-        return found
+            return self._called(queue, [name], keep=True)
 
     def retry(self, names: Iterable[str] | None = None) -> Moved:
         """Put these back into their queue, or all that are there now. Each is published, then removed.
@@ -206,15 +203,16 @@ class DeadLetters:
                         queue.keep(each)
         return moved
 
-    def _called(self, queue: DeadLetterQueue, names: Sequence[str]) -> Letters:
+    def _called(self, queue: DeadLetterQueue, names: Sequence[str], *, keep: bool = False) -> Letters:
         """All are looked at, since an id may be there twice."""
         wanted = set(names)
         found = []
         looked_at = 0
         for looked_at, each in enumerate(self._looked_at(queue, self._scan), 1):  # noqa: B007 - the last one counts
-            if wanted & {each.message.id, each.place}:
+            is_wanted = not wanted.isdisjoint({each.message.id, each.place})
+            if is_wanted:
                 found.append(each)
-            else:
+            if keep or not is_wanted:
                 queue.keep(each)
         unseen = [name for name in names if not any(each.is_called(name) for each in found)]
         if unseen and looked_at == self._scan:

@@ -1,31 +1,61 @@
 # No twin: pika is for threads, and nobody waits for dead letters in a task.
 """Dead letters in a queue of RabbitMQ, which can be looked at only by taking them out of it for a while.
 
-They are taken without an acknowledgement, and come back to their place when the channel is closed; to hand them back one by
-one would, on some quorum queues, put them behind all others. A quorum queue counts each return, and removes what has come
-back too often, by a limit that a policy may set and no client can ask for. So what has come back once is not returned a second
-time: it is published anew to the same queue, which counts from the beginning, and then acknowledged.
+They are consumed without an acknowledgement, no more at a time than are wanted, and come back to their places when the channel
+is closed. On quorum queues that is the only way that keeps their order: what was got one by one comes back in any order, and what
+is handed back by name may come after all others. A quorum queue counts each return, too, and removes what has come back too
+often, by a limit that a policy may set and no client can ask for. So what has come back once is not returned a second time: it
+is published anew to the same queue, which counts from the beginning, and then acknowledged.
 """
 
 import hashlib
+import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dupeproof.brokers.base import Delivery
 from dupeproof.brokers.dead import DeadLetter, nothing_there, places_of
-from dupeproof.brokers.errors import NotPublished
+from dupeproof.brokers.errors import BrokerUnavailable, NotPublished
 from dupeproof.brokers.rabbitmq import texts, wire
 from dupeproof.brokers.rabbitmq.driver import parameters, pika, translated
 from dupeproof.brokers.rabbitmq.pika_headers import Connection, Copied
 from dupeproof.core.crashes import armed, reached
+from dupeproof.errors import ConfigError
 
 _NOT_FOUND = 404
 _MOST_RETURNS = 1
 _MOST_RENEWED = 1_000
 """Letters behind those that were renewed, which follow them so that all keep their order. Of more, the order changes."""
+_WINDOW = 1_000
+"""Letters that one channel holds."""
+_QUIET = 0.5
+"""Seconds without a message after which the queue is asked whether there are more."""
+_PATIENCE = 10.0
 _HEARTBEAT = 10
 """Seconds: a broker that says nothing for twice as long is given up."""
 _DIGITS = 12
+_OF_A_STREAM = "x-stream-offset"
+
+
+class _Window:
+    """A channel, and the messages that it holds. It consumes until it has them all, and only then they are worked on: who
+    acknowledges while he consumes is sent more.
+    """
+
+    def __init__(self, channel: Any, queue: str, size: int) -> None:
+        self.channel = channel
+        self.size = size
+        self.arrived: deque[tuple[Any, Any, bytes]] = deque()
+        channel.basic_qos(prefetch_count=size)
+        self._tag = channel.basic_consume(queue, lambda _, *message: self.arrived.append(message))
+
+    @property
+    def is_filled(self) -> bool:
+        return len(self.arrived) >= self.size
+
+    def cancel(self) -> None:
+        self.channel.basic_cancel(self._tag)
 
 
 class RabbitDeadLetters:
@@ -41,6 +71,7 @@ class RabbitDeadLetters:
         """How many of those that were there at first have not been looked at."""
         self._rotating = False
         self._there: set[str] = set()
+        self._windows: list[_Window] = []
 
     def open(self) -> None:
         with translated(self._url):
@@ -52,7 +83,7 @@ class RabbitDeadLetters:
                 self._left = 0
             self._rotating = False
             self._there = {self.name}
-            self._reading = self._connection.channel()
+            self._windows = []
             self._writing = self._connection.channel()
             self._writing.confirm_delivery()
 
@@ -69,25 +100,49 @@ class RabbitDeadLetters:
         return count
 
     def scan(self, most: int) -> Iterator[DeadLetter]:
-        while most > 0 and self._left > 0:
-            most -= 1
-            each = self._next()
+        """Only as many as there were: what dies meanwhile is behind them, and so is what was published anew."""
+        for left in range(min(most, self._left), 0, -1):
+            each = self._next(left)
             if each is None:
                 return
             yield self._letter(each)
 
-    def _next(self) -> Delivery | None:
-        """Only as many as there were: what dies meanwhile is behind them, and so is what was published anew."""
-        with translated(self._url):
-            self._left -= 1
-            method, properties, body = self._reading.basic_get(self.name)
-        if method is None:
+    def _next(self, wanted: int) -> Delivery | None:
+        if not self._windows or not self._windows[-1].arrived:
+            with translated(self._url):
+                self._fill(min(wanted, self._left, _WINDOW))
+        window = self._windows[-1]
+        if not window.arrived:
             self._left = 0
             return None
+        self._left -= 1
+        method, properties, body = window.arrived.popleft()
+        if _OF_A_STREAM in (properties.headers or {}):
+            raise ConfigError(
+                f"{self.name!r} is a stream, from which nothing can be taken out; have dead letters go to a quorum queue"
+            )
         raw = wire.PikaMessage(method, properties, body)
-        return wire.received(
-            raw, method.routing_key, body, method.delivery_tag, redelivered=method.redelivered
-        )
+        receipt = (window.channel, method.delivery_tag)
+        return wire.received(raw, method.routing_key, body, receipt, redelivered=method.redelivered)
+
+    def _fill(self, size: int) -> None:
+        """Others may have taken some meanwhile."""
+        window = _Window(self._connection.channel(), self.name, size)
+        self._windows.append(window)
+        give_up = time.monotonic() + _PATIENCE
+        while not window.is_filled:
+            known = len(window.arrived)
+            self._connection.process_data_events(time_limit=_QUIET)
+            if len(window.arrived) > known:
+                give_up = time.monotonic() + _PATIENCE
+            elif self._count(self.name) <= 0:
+                break
+            elif time.monotonic() > give_up:
+                raise BrokerUnavailable(
+                    f"RabbitMQ has dead letters in {self.name!r} and does not hand them out; another consumer may be the "
+                    "single active one"
+                )
+        window.cancel()
 
     def _letter(self, each: Delivery) -> DeadLetter:
         found = wire.death(each.message.raw.properties)
@@ -150,17 +205,22 @@ class RabbitDeadLetters:
         return None
 
     def _acknowledge(self, each: Delivery) -> None:
+        channel, tag = each.receipt
         with translated(self._url):
-            self._reading.basic_ack(each.receipt)
+            channel.basic_ack(tag)
 
     def finish(self) -> None:
         if self._rotating and self._left <= _MOST_RENEWED:
-            while self._left > 0 and (each := self._next()) is not None:
+            while self._left > 0 and (each := self._next(self._left)) is not None:
                 self._keep(each)
+        with translated(self._url):
+            for window in self._windows:  # a quorum queue has what comes back in the order in which it does
+                window.channel.close()
 
     def close(self) -> None:
         """What was not acknowledged comes back to its place."""
         connection, self._connection = self._connection, None
+        self._windows.clear()
         if connection is not None and connection.is_open:
             try:
                 connection.close()
