@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
-from brokers_places import SERVERS, ClusterStreamPlace, new_queue
+from brokers_places import PLACES, SERVERS, ClusterStreamPlace, new_queue
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conftest import places
 from dupeproof import ConfigError, Once, Outbox, Relay
