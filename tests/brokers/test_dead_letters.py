@@ -15,7 +15,6 @@ from brokers_places import PLACES, SERVERS, ClusterStreamPlace, new_queue
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import places
 from dupeproof import ConfigError, Once, Outbox, Relay
 from dupeproof.brokers import dead_letters as letters_of
 from dupeproof.brokers.base import UNGUARDED, Reject
@@ -25,9 +24,8 @@ from dupeproof.cli.app import run as run_command
 from dupeproof.outbox.messages import Message
 from dupeproof.testing import Crashed, crash_at
 
-REAL = [*SERVERS]
-EVERY = ["memory", *REAL]
-each_broker = pytest.mark.parametrize("place", places(REAL), indirect=True)
+BROKERS = {name: pytest.param(name, marks=pytest.mark.server(SERVERS[name], "postgres")) for name in SERVERS}
+each_broker = pytest.mark.parametrize("place", [*BROKERS.values()], indirect=True)
 
 
 class Ran(NamedTuple):
@@ -363,7 +361,7 @@ def test_a_driver_that_is_missing_is_named_with_its_extra(driver, url, extra):
     assert f'pip install "dupeproof[{extra}]"' in ran.stderr
 
 
-@pytest.mark.parametrize("place", places(EVERY), indirect=True)
+@pytest.mark.parametrize("place", ["memory", *BROKERS.values()], indirect=True)
 def test_the_type_of_an_event_reaches_the_handler_and_its_dead_letter(
     place, queue, tmp_path, run, until, dead_letters
 ):

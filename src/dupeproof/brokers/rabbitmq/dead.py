@@ -31,6 +31,7 @@ _WINDOW = 1_000
 """Letters that one channel holds."""
 _QUIET = 0.5
 """Seconds without a message after which the queue is asked whether there are more."""
+_LOOK = 0.005
 _PATIENCE = 10.0
 _HEARTBEAT = 10
 """Seconds: a broker that says nothing for twice as long is given up."""
@@ -47,6 +48,8 @@ class _Window:
         self.channel = channel
         self.size = size
         self.arrived: deque[tuple[Any, Any, bytes]] = deque()
+        self._acknowledged = 0
+        self._count = 0
         channel.basic_qos(prefetch_count=size)
         self._tag = channel.basic_consume(queue, lambda _, *message: self.arrived.append(message))
 
@@ -56,6 +59,15 @@ class _Window:
 
     def cancel(self) -> None:
         self.channel.basic_cancel(self._tag)
+        self._count = len(self.arrived)
+
+    def acknowledge(self, tag: int) -> None:
+        self._acknowledged += 1
+        self.channel.basic_ack(tag)
+
+    @property
+    def held(self) -> int:
+        return self._count - self._acknowledged
 
 
 class RabbitDeadLetters:
@@ -122,7 +134,7 @@ class RabbitDeadLetters:
                 f"{self.name!r} is a stream, from which nothing can be taken out; have dead letters go to a quorum queue"
             )
         raw = wire.PikaMessage(method, properties, body)
-        receipt = (window.channel, method.delivery_tag)
+        receipt = (window, method.delivery_tag)
         return wire.received(raw, method.routing_key, body, receipt, redelivered=method.redelivered)
 
     def _fill(self, size: int) -> None:
@@ -205,17 +217,29 @@ class RabbitDeadLetters:
         return None
 
     def _acknowledge(self, each: Delivery) -> None:
-        channel, tag = each.receipt
+        window, tag = each.receipt
         with translated(self._url):
-            channel.basic_ack(tag)
+            window.acknowledge(tag)
 
     def finish(self) -> None:
         if self._rotating and self._left <= _MOST_RENEWED:
             while self._left > 0 and (each := self._next(self._left)) is not None:
                 self._keep(each)
         with translated(self._url):
-            for window in self._windows:  # a quorum queue has what comes back in the order in which it does
-                window.channel.close()
+            self._return()
+
+    def _return(self) -> None:
+        """One channel after the other, or they would overtake each other. Where others take what came back, nobody waits long."""
+        give_up = time.monotonic() + _PATIENCE
+        for place, window in enumerate(self._windows, 1):
+            before = self._count(self.name)
+            window.channel.close()
+            while (
+                place < len(self._windows)
+                and self._count(self.name) < before + window.held
+                and time.monotonic() < give_up
+            ):
+                self._connection.sleep(_LOOK)
 
     def close(self) -> None:
         """What was not acknowledged comes back to its place."""
