@@ -191,7 +191,7 @@ class KafkaDeadLetters:
         self._asked(lambda: self._consumer.assign([kafka.TopicPartition(self.name, number, start)]))
         give_up = time.monotonic() + TIMEOUT
         while True:
-            for message in self._asked(lambda: self._consumer.consume(_AT_ONCE, _STEP)):
+            for message in self._asked(self._some):
                 error = message.error()
                 if error is None and message.offset() < end:
                     yield message
@@ -202,6 +202,11 @@ class KafkaDeadLetters:
                     raise meaning(error, self.name)
             if time.monotonic() > give_up:
                 raise BrokerUnavailable(f"Kafka sends nothing of {self.name!r}, and does not say why")
+
+    def _some(self) -> list[Any]:
+        """The library would wait for as many as it is asked for."""
+        first = self._consumer.consume(1, _STEP)
+        return [*first, *(self._consumer.consume(_AT_ONCE, 0) if first else ())]
 
     def _letter(self, raw: Any, covers: tuple[int, int]) -> DeadLetter:
         told = wire.told(raw)

@@ -229,16 +229,14 @@ class RabbitDeadLetters:
             self._return()
 
     def _return(self) -> None:
-        """One channel after the other, or they would overtake each other. Where others take what came back, nobody waits long."""
+        """One channel after the other, or they would overtake each other; and all before the next command looks, which would find
+        them in part. Where others take what came back, nobody waits long.
+        """
         give_up = time.monotonic() + _PATIENCE
-        for place, window in enumerate(self._windows, 1):
+        for window in self._windows:
             before = self._count(self.name)
             window.channel.close()
-            while (
-                place < len(self._windows)
-                and self._count(self.name) < before + window.held
-                and time.monotonic() < give_up
-            ):
+            while self._count(self.name) < before + window.held and time.monotonic() < give_up:
                 self._connection.sleep(_LOOK)
 
     def close(self) -> None:
