@@ -25,7 +25,7 @@ from dupeproof.errors import ConfigError
 
 _NOT_FOUND = 404
 _MOST_RETURNS = 1
-_MOST_RENEWED = 1_000
+_MOST_RENEWED = 5_000
 """Letters behind those that were renewed, which follow them so that all keep their order. Of more, the order changes."""
 _WINDOW = 1_000
 """Letters that one channel holds."""
@@ -138,18 +138,21 @@ class RabbitDeadLetters:
         return wire.received(raw, method.routing_key, body, receipt, redelivered=method.redelivered)
 
     def _fill(self, size: int) -> None:
-        """Others may have taken some meanwhile."""
+        """Others may have taken some meanwhile. What is on its way to us is no longer counted, so a queue that is empty is waited
+        for a little.
+        """
         window = _Window(self._connection.channel(), self.name, size)
         self._windows.append(window)
-        give_up = time.monotonic() + _PATIENCE
+        since = time.monotonic()
         while not window.is_filled:
             known = len(window.arrived)
             self._connection.process_data_events(time_limit=_QUIET)
+            now = time.monotonic()
             if len(window.arrived) > known:
-                give_up = time.monotonic() + _PATIENCE
-            elif self._count(self.name) <= 0:
+                since = now
+            elif now - since > _QUIET and self._count(self.name) <= 0:
                 break
-            elif time.monotonic() > give_up:
+            elif now - since > _PATIENCE:
                 raise BrokerUnavailable(
                     f"RabbitMQ has dead letters in {self.name!r} and does not hand them out; another consumer may be the "
                     "single active one"
