@@ -106,7 +106,7 @@ def ids(ran: Ran) -> list[str]:
 
 
 @each_broker
-def test_the_list_says_what_died_and_why(place, queue, bury, dupeproof):
+def test_the_list_says_what_died_and_why_and_show_has_the_body_only_on_demand(place, queue, bury, dupeproof):
     bury(queue, *(sent(queue, number) for number in range(3)))
     ran = dupeproof("list", place.url, queue, "--json")
     assert (ran.code, ids(ran)) == (0, ["m-0", "m-1", "m-2"])
@@ -123,11 +123,6 @@ def test_the_list_says_what_died_and_why(place, queue, bury, dupeproof):
     assert "secret-key" not in shown + ran.out
     assert ids(dupeproof("list", place.url, queue, "--json", "--limit", 2)) == ["m-0", "m-1"]
     assert ids(dupeproof("list", place.url, f"{queue}.dead", "--json")) == ["m-0", "m-1", "m-2"]
-
-
-@each_broker
-def test_one_is_shown_with_its_headers_and_its_body_only_on_demand(place, queue, bury, dupeproof):
-    bury(queue, sent(queue, 0), sent(queue, 1))
     plain = dupeproof("show", place.url, queue, "m-1")
     assert "tenant: eu" in plain.out
     assert "amount" not in plain.out.replace("the amount is missing", "")
@@ -307,7 +302,6 @@ def test_what_is_not_there_is_said(place, queue, dupeproof):
     [
         "amqp://me:hunter2@127.0.0.1:1/",
         "127.0.0.1:1",
-        "kafka://127.0.0.1:1",
         "redis://:hunter2@127.0.0.1:1/0",
         "nats://me:hunter2@127.0.0.1:1",
     ],

@@ -26,7 +26,7 @@ def test_all_others_are_stored_but_for_those_of_errors():
         r"^\| (.*?) \| stored \|", (ROOT / "docs/howto/fastapi.md").read_text(), re.MULTILINE
     )
     assert stored == "2xx, 302, 303, and every 4xx that is not below"
-    of_error = of_errors("release")
+    of_error = of_errors("reopen")
     for status in (*range(200, 300), 302, 303, *range(400, 500)):
         assert fate_of(status, of_error) is (Fate.RELEASE if status in NOT_DONE else Fate.STORE)
     assert {fate_of(status, of_error) for status in range(500, 600)} == {Fate.FAIL}  # as another attempt

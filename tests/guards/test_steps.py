@@ -83,6 +83,60 @@ def test_a_lookup_sees_which_steps_are_done(durable_url):
     assert seen == [{"charge": "done", "mail": "begun"}]
 
 
+class Parcel:
+    """A call whose first step leaves a doubt, and which has another step after it."""
+
+    def __init__(self):
+        self.ran = []
+
+    def charge(self) -> str:
+        self.ran.append("charge")
+        raise TimeoutError
+
+    def send(self, receipt):
+        self.ran.append(f"send {receipt}")
+        return "sent"
+
+    def order(self):
+        return step("send", self.send, step("charge", self.charge))
+
+
+@pytest.mark.parametrize("how", ["by the next call", "by once.settle"])
+def test_a_lookup_that_knows_what_a_step_gave_lets_the_rest_run(durable_url, how):
+    parcel = Parcel()
+
+    def lookup(entry, *_):
+        assert entry.steps == {"charge": "begun"}
+        return Done("receipt-1", step="charge")
+
+    settle = lookup if how == "by the next call" else None
+    with Once(durable_url, hold_on=(TimeoutError,), settle=settle) as once:
+        with pytest.raises(TimeoutError):
+            once.run("k", parcel.order)
+        if settle is None:
+            assert once.settle(lookup).not_done == 1
+        assert [once.run("k", parcel.order) for _ in range(2)] == ["sent", "sent"]
+    assert parcel.ran == ["charge", "send receipt-1"]
+
+
+@pytest.mark.parametrize("named", ["send", "other"])
+def test_a_lookup_that_knows_of_a_step_that_is_not_begun_changes_nothing(durable_url, named):
+    parcel = Parcel()
+
+    def lookup(entry, *_):
+        return Done("receipt-1", step=named)
+
+    with Once(durable_url, hold_on=(TimeoutError,), settle=lookup) as once:
+        with pytest.raises(TimeoutError):
+            once.run("k", parcel.order)
+        with pytest.raises(ConfigError, match="which is not begun; begun: charge"):
+            once.run("k", parcel.order)
+        assert once.settle(lookup).failed == 1
+        assert once.get("k").state == "held"
+        assert once.get("k").steps == {"charge": "begun"}
+    assert parcel.ran == ["charge"]
+
+
 @pytest.mark.parametrize("value", [0, "", None, [], False, {"a": [1]}])
 def test_any_stored_value_of_a_step_is_replayed(durable_url, value):
     ran = []

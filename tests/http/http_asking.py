@@ -39,3 +39,9 @@ def client_of(app):
 
 def asking(handler, **options):
     return client_of(guarded(handler, **options))
+
+
+async def twice(client, **request):
+    return [
+        await client.request(**{"method": "POST", "url": "/", "headers": KEY, **request}) for _ in range(2)
+    ]

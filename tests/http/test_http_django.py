@@ -51,7 +51,7 @@ def ask(request):
     return plainly if request.param == "sync" else in_a_loop
 
 
-@pytest.mark.parametrize("on_error", ["release", "store", "hold"])
+@pytest.mark.parametrize("on_error", ["reopen", "store", "hold"])
 @pytest.mark.parametrize(
     ("error", "status", "runs"),
     [(Http404, 404, 1), (BadRequest, 400, 1), (SuspiciousOperation, 400, 1), (PermissionDenied, 403, 2)],

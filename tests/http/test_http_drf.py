@@ -272,13 +272,13 @@ def test_policies_hold_above_the_decorator_and_below(client, idempotent, form):
     assert handle.runs == 0
 
 
-@pytest.mark.parametrize("on_error", ["release", "store", "hold"])
+@pytest.mark.parametrize("on_error", ["reopen", "store", "hold"])
 @pytest.mark.parametrize(
     ("error", "status", "runs"),
     [
         (exceptions.NotFound(), 404, 1),
         (exceptions.MethodNotAllowed("POST"), 405, 1),
-        (exceptions.APIException(code=418), 500, {"release": 2, "store": 1, "hold": 1}),
+        (exceptions.APIException(code=418), 500, {"reopen": 2, "store": 1, "hold": 1}),
         (exceptions.PermissionDenied(), 403, 2),
         (exceptions.NotAuthenticated(), 403, 2),
         (exceptions.Throttled(wait=3), 429, 2),

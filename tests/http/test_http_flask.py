@@ -135,7 +135,7 @@ class Unpaid(Exception):
     pass
 
 
-@pytest.mark.parametrize("on_error", ["release", "store", "hold"])
+@pytest.mark.parametrize("on_error", ["reopen", "store", "hold"])
 @pytest.mark.parametrize(("status", "runs"), [(404, 1), (409, 2), (422, 2)])
 @pytest.mark.parametrize("how", ["a handler of the app's", "abort"])
 def test_what_the_app_has_an_answer_for_is_an_answer(how, status, runs, on_error):

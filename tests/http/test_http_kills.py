@@ -20,10 +20,10 @@ LIVES = [
 ]
 """The lives of a server: the crash point at which it kills itself, and the requests that die with it, in their order."""
 IN_THE_END = {
-    "after-claim": {"release": (1, "answered"), "hold": (0, "unresolved")},
-    "in the handler": {"release": (2, "answered"), "hold": (1, "unresolved")},
-    "after-effect": {"release": (2, "answered"), "hold": (1, "unresolved")},
-    "after-finish": {"release": (1, "replayed"), "hold": (1, "replayed")},
+    "after-claim": {"reopen": (1, "answered"), "hold": (0, "unresolved")},
+    "in the handler": {"reopen": (2, "answered"), "hold": (1, "unresolved")},
+    "after-effect": {"reopen": (2, "answered"), "hold": (1, "unresolved")},
+    "after-finish": {"reopen": (1, "replayed"), "hold": (1, "replayed")},
 }
 """How often a request has run that died there, and what its retry gets, by what is done with keys of unknown outcome."""
 
@@ -33,7 +33,7 @@ def durable(store, *others):
 
 
 GRID = [
-    durable(store, ("release", "hold")[(row + column) % 2], server)
+    durable(store, ("reopen", "hold")[(row + column) % 2], server)
     for row, server in enumerate(["uvicorn-starlette", "gunicorn-flask", "gunicorn-django", "uvicorn-django"])
     for column, store in enumerate(["sqlite", "redis", "postgres"])
 ]

@@ -230,14 +230,14 @@ def test_path_and_query_count(ops, idempotent):
     assert ran == [(7, 2)]
 
 
-@pytest.mark.parametrize("on_error", ["release", "store", "hold"])
+@pytest.mark.parametrize("on_error", ["reopen", "store", "hold"])
 @pytest.mark.parametrize(
     ("error", "status", "runs"),
     [
         (Http404(), 404, 1),
         (HttpError(418, "no"), 418, 1),
         (HttpError(409, "no"), 409, 2),
-        (HttpError(503, "no"), 503, {"release": 2, "store": 1, "hold": 1}),
+        (HttpError(503, "no"), 503, {"reopen": 2, "store": 1, "hold": 1}),
         (PermissionDenied(), 403, 2),
         (ValidationError([{"loc": ["body"]}]), 422, 2),
     ],

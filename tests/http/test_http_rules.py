@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 from fastapi import FastAPI, HTTPException
-from http_asking import KEY, Counter, asking, client_of, guarded
+from http_asking import KEY, Counter, asking, client_of, guarded, twice
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.middleware import Middleware
@@ -23,12 +23,6 @@ from dupeproof.http.wsgi import IdempotencyMiddleware as WsgiMiddleware
 def code_of(response):
     assert response.headers["content-type"] == "application/problem+json"
     return response.status_code, response.json()["code"]
-
-
-async def twice(client, **request):
-    return [
-        await client.request(**{"method": "POST", "url": "/", "headers": KEY, **request}) for _ in range(2)
-    ]
 
 
 async def test_a_missing_key_is_refused_where_one_is_required():
@@ -231,7 +225,7 @@ async def test_the_way_of_stripe():
 
 @pytest.mark.parametrize("kind", ["raises", "answers"])
 @pytest.mark.parametrize(
-    ("on_error", "runs", "second"), [("release", 2, 500), ("store", 1, 500), ("hold", 1, 409)]
+    ("on_error", "runs", "second"), [("reopen", 2, 500), ("store", 1, 500), ("hold", 1, 409)]
 )
 async def test_what_becomes_of_errors(kind, on_error, runs, second):
     def fail(request):
@@ -330,14 +324,16 @@ async def test_without_a_store_there_is_nothing_to_decide():
         assert (await client.post("/", headers=KEY)).status_code == 200
 
 
-async def test_only_where_keys_are_held_can_one_be_held():
+async def test_a_handler_can_hold_its_key_also_where_abandoned_ones_run_again():
     def hold(request):
-        with pytest.raises(ConfigError, match="on_error='hold'"):
-            idempotency.hold()
+        idempotency.hold()
         return Response(status_code=200)
 
-    async with asking(Counter(hold)) as client:
-        assert (await client.post("/", headers=KEY)).status_code == 200
+    handler = Counter(hold)
+    async with asking(handler) as client:
+        first, again = await twice(client)
+    assert (first.status_code, code_of(again)) == (200, (409, "unresolved"))
+    assert handler.runs == 1
 
 
 async def test_the_handler_knows_its_attempt_and_its_child_keys():
@@ -471,8 +467,6 @@ def test_mistakes_are_told_at_once(middleware, options, text):
 def test_a_guard_of_your_own_keeps_its_own_terms():
     with pytest.raises(ConfigError, match="window: your AsyncOnce has its own"):
         IdempotencyMiddleware(None, store=AsyncOnce("memory://"), scope=SHARED, window="1h")
-    with pytest.raises(ConfigError, match="on_abandoned='hold'"):
-        IdempotencyMiddleware(None, store=AsyncOnce("memory://"), scope=SHARED, on_error="hold")
     for middleware, other in ((IdempotencyMiddleware, Once), (WsgiMiddleware, AsyncOnce)):
         with pytest.raises(ConfigError, match=f"got {other.__name__}"):
             middleware(None, store=other("memory://"), scope=SHARED)

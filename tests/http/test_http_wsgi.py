@@ -206,7 +206,7 @@ def test_a_response_is_closed_once():
     assert closed == [True]
 
 
-@pytest.mark.parametrize(("on_error", "runs"), [("release", 2), ("store", 1)])
+@pytest.mark.parametrize(("on_error", "runs"), [("reopen", 2), ("store", 1)])
 def test_what_becomes_of_errors(on_error, runs):
     ran = []
 
@@ -217,7 +217,7 @@ def test_what_becomes_of_errors(on_error, runs):
     middleware = protected(app, on_error=on_error)
     for _ in range(2):
         line = Line()
-        if on_error == "release":
+        if on_error == "reopen":
             with pytest.raises(RuntimeError):
                 line.ask(middleware)
         else:

@@ -26,25 +26,15 @@ from dupeproof.errors import Busy, ClaimLost, ConfigError, Dead, Held, KeyReused
 from dupeproof.guards.engine import Engine, handing_back
 from dupeproof.guards.functions import KnownReturns
 from dupeproof.guards.heartbeat import RenewalSchedule
-from dupeproof.guards.lookups import Done, Unknown, check_settlement
+from dupeproof.guards.journal import Steps
+from dupeproof.guards.lookups import Done, NotDone, Unknown, check_settlement
 from dupeproof.guards.results import DeadCall, Entry, make_entry, replay
-from dupeproof.guards.runtime import IS_ASYNC, UNANSWERED, Lock, awaited, sleep
-from dupeproof.guards.steps import (
-    Inner,
-    Journal,
-    Scope,
-    Step,
-    check_name,
-    current,
-    read_journal,
-    same_name,
-    write_journal,
-)
+from dupeproof.guards.runtime import IS_ASYNC, UNANSWERED, awaited
+from dupeproof.guards.steps import Inner, Scope, check_name, current
 from dupeproof.keys.ids import content_id
 
 R = TypeVar("R")
 _LONGEST_REASON = 200
-_PAUSE = 0.25
 
 
 def storable(reason: str) -> str:
@@ -77,7 +67,7 @@ class Claim:
     _since = (0.0, 0)
     call: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
     """The arguments of the guarded call, for a lookup."""
-    _journal: Journal | None = None
+    _steps: Steps | None = None
     _outer: Scope | None = None
 
     def __init__(self, claims: "Claims", key: str, returns: Any, fingerprint: bytes) -> None:
@@ -186,66 +176,30 @@ class Claim:
         if not self.guarded:
             return awaited(fn(*args, **kwargs))
         self._check_open()
-        returns = self._of.returns(fn)
-        turn = self.__dict__.setdefault("_turn", Lock())  # one writes the journal at a time
-        with turn:
-            if self._journal is None:
-                self._journal = self._read_journal()
-                self._stepped: set[str] = set()
-            journal = self._journal
-            if path in self._stepped:
-                raise same_name(path)
-            self._stepped.add(path)
-            known = journal.get(path)
-            if known is not None and known.done:
-                return replay(known.result, known.codec, self._of.step_codec, returns)
-            journal[path] = Step()
-            self._write_journal(0.0)
-        outer = current.set(Inner(self, path))
-        try:
-            value = awaited(fn(*args, **kwargs))
-        finally:
-            current.reset(outer)
-        with turn:
-            journal[path] = Step(True, *self._encoded(value, returns, self._of.step_codec))
-            self._write_journal(self._of.policy.terms.lease / 1_000)
-        return value
+        return self._own_steps().run(path, fn, args, kwargs, Inner(self, path))
+
+    def _own_steps(self) -> Steps:
+        if self._steps is None:
+            of = self._of
+            self._steps = Steps(
+                self, of.engine.store, of.returns, of.step_codec, of.policy.terms.lease / 1_000
+            )
+        return self._steps
 
     def child_key(self, name: str, *, is_path: bool = False) -> str:
         """`dupeproof.child_key` inside this call."""
         return content_id(name if is_path else check_name(name), context=self.digest.hex())
 
-    def _read_journal(self) -> Journal:
-        """A key that was reopened begins with its first attempt again, and may have a journal all the same."""
-        [found] = self._of.engine.store.get([self._request.key])
-        return read_journal(None if found is None else found.record)
-
-    def _write_journal(self, patience: float) -> None:
-        """What has happened is worth repeating for as long as a lease. Else the lease runs out, as if this process had died."""
-        terms, give_up = self._request.terms, time.monotonic() + patience
-        change = Renew(
-            self._request.key, self.token, terms.lease, terms.window, journal=write_journal(self._journal)
-        )
-        while True:
-            try:
-                [ours] = self._of.engine.store.renew([change])
-            except StoreUnavailable:
-                if time.monotonic() < give_up:
-                    sleep(_PAUSE)
-                    continue
-                if patience:
-                    self.shut()
-                raise
-            break
-        if not ours:
-            self.lost = True
-            raise ClaimLost(f"{self._title()} was taken over, so this step must not go on")
+    def lose(self, why: str) -> ClaimLost:
+        """The key has gone to somebody else."""
+        self.lost = True
+        return ClaimLost(f"{self._title()} was taken over, {why}")
 
     def leave(self, exc: BaseException | None) -> None:
         """Finish, fail or abandon, by how the work ended."""
         if exc is None:
             self.finish(self._result)
-        elif self._of.policy.hold_on and self._of.policy.holds(exc):
+        elif self.holds(exc):
             self._hold(error_name(exc))
         elif isinstance(exc, Exception):
             self.fail(exc)
@@ -379,10 +333,10 @@ class Claim:
         try:
             data, name = codec.encode(value, self._returns), codec.name
         except Exception:  # noqa: BLE001 - it is logged there
-            data, name = self._encoded(value, self._returns, codec)
+            data, name = self.encoded(value, self._returns, codec)
         return Finish(request.key, request.token, request.terms.window, data, name)
 
-    def _encoded(self, value: Any, returns: Any, codec: Codec) -> tuple[bytes, str]:
+    def encoded(self, value: Any, returns: Any, codec: Codec) -> tuple[bytes, str]:
         try:
             return codec.encode(value, returns), codec.name
         except Unstorable as exc:
@@ -443,6 +397,10 @@ class Claim:
         self._publish(Kind.RELEASED if ours else Kind.LOST)
         return ours
 
+    def holds(self, error: BaseException) -> bool:
+        """Whether this error leaves a doubt, by the policy."""
+        return bool(self._of.policy.hold_on) and self._of.policy.holds(error)
+
     def hold(self, reason: str = "") -> None:
         """The work may have happened: keep the key from everybody until it is resolved, reopened or settled.
 
@@ -480,7 +438,16 @@ class Claim:
             self._request, terms=replace(terms, window=found.record.window or terms.window)
         )
         try:
-            answer = check_settlement(awaited(lookup(entry)), lookup)
+            # Lists leave the steps out.
+            whole = make_entry(entry.namespace, self._request.key, found, None)
+            shown = entry if whole is None else replace(entry, steps=whole.steps)
+            answer = check_settlement(awaited(lookup(shown)), lookup)
+            if isinstance(answer, Done) and answer.step is not None:
+                self._own_steps().settle(answer)
+                answer = NotDone()
+        except ClaimLost:
+            self.shut()
+            return "gone"
         except Exception:
             logger.exception("%s stays held: its lookup failed", self._title())
             self._hold(entry.error or "")
@@ -525,6 +492,12 @@ class Claim:
         try:
             shown = Entry(state=state, namespace="") if entry is None else replace(entry, state=state)
             answer = check_settlement(awaited(lookup(shown, *args, **kwargs)), lookup)
+            if isinstance(answer, Done) and answer.step is not None:
+                self._own_steps().settle(answer)
+                answer = NotDone()
+        except ClaimLost:  # the lookup took longer than the lease
+            self._ask_anew()
+            return
         except BaseException as exc:
             self._hold(reason)
             self.won = False
@@ -544,11 +517,14 @@ class Claim:
             # The lookup may have taken longer than the lease. Only who owns the key still may run.
             [ours] = self._of.engine.store.renew([self.renewal()])
             if not ours:
-                self.shut()
-                self.won = False
-                self.accept(self._ask())
+                self._ask_anew()
                 return
         self._publish(Kind.SETTLED)
+
+    def _ask_anew(self) -> None:
+        self.shut()
+        self.won = self.lost = False
+        self.accept(self._ask())
 
     def give_up(self) -> ClaimRequest:
         """What is to be handed back, of a claim whose work has not begun."""

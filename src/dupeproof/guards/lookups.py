@@ -12,9 +12,13 @@ from dupeproof.errors import ConfigError
 
 
 class Done(Struct, frozen=True):
-    """It has happened, with this value: callers get it, and nothing runs."""
+    """It has happened, with this value: callers get it, and nothing runs.
+
+    With `step`, that step of the call has happened, with this value. The call runs again, and the step does not.
+    """
 
     value: Any = None
+    step: str | None = None
 
 
 class NotDone(Struct, frozen=True):

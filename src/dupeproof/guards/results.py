@@ -10,7 +10,8 @@ from dupeproof.core.codecs import Codec, Unstorable, origin_of
 from dupeproof.core.records import NOT_REPLAYABLE, Found, FoundMark, Listed, Record
 from dupeproof.core.states import State
 from dupeproof.errors import NotReplayable
-from dupeproof.guards.steps import read_journal
+from dupeproof.guards.steps import check_name, read_journal
+from dupeproof.keys.ids import content_id
 
 T = TypeVar("T")
 
@@ -62,6 +63,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """It was resolved, and no caller has been given the result yet, so that it may be resolved again."""
     stored: bytes | None = None
     codec: str | None = None
+
+    def child_key(self, name: str) -> str:
+        """What `dupeproof.child_key` gives inside this call, for a lookup that asks by the key which the provider was sent."""
+        return content_id(check_name(name), context=self.digest)
 
     @property
     def result(self) -> Any:

@@ -6,12 +6,13 @@ The ASGI middleware is loaded when it is asked for: who has Flask or the client 
 from typing import TYPE_CHECKING, Any
 
 from dupeproof.http import idempotency
+from dupeproof.http.answers import Answer
 from dupeproof.http.keys import SHARED, key_for
 
 if TYPE_CHECKING:
     from dupeproof.http.asgi import IdempotencyMiddleware
 
-__all__ = ["SHARED", "IdempotencyMiddleware", "idempotency", "key_for"]
+__all__ = ["SHARED", "Answer", "IdempotencyMiddleware", "idempotency", "key_for"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,8 @@ Pairs = Iterable[tuple[bytes, bytes]]
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A response: its status, its headers as pairs of bytes, and its body."""
+
     status: int
     headers: Headers
     body: bytes | None = b""
@@ -26,7 +28,8 @@ PLAIN = "http"
 class AnswerCodec:
     """Answers as MessagePack: bytes as they are, at a tenth of the cost of JSON.
 
-    Where the user has brought a codec, which may encrypt, it is given these bytes as its value.
+    Where the user has brought a codec, which may encrypt, it is given these bytes as its value. What is no answer comes from
+    a lookup, and is sent as JSON.
     """
 
     def __init__(self, around: Codec | None = None) -> None:
@@ -37,7 +40,7 @@ class AnswerCodec:
         self.name = PLAIN if self._around is None else f"{PLAIN}+{self._around.name}"
 
     def encode(self, value: Any, returns: Any) -> bytes:  # noqa: ARG002 - there is one type
-        data = self._encode(value)
+        data = self._encode(value if isinstance(value, Answer) else _of_value(value))
         return data if self._around is None else self._around.encode(data, bytes)
 
     def decode(self, data: bytes, returns: Any) -> Answer:  # noqa: ARG002
@@ -69,5 +72,13 @@ def given_by_hand(data: bytes, codec: str) -> Answer | None:
     _, plain = origin_of(data)
     if codec != JsonCodec.name or plain == b"null":
         return None
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(plain))]
-    return Answer(200, headers, plain)
+    return _of_json(plain)
+
+
+def _of_value(value: object) -> Answer:
+    return Answer(200, [], None) if value is None else _of_json(msgspec.json.encode(value))
+
+
+def _of_json(body: bytes) -> Answer:
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    return Answer(200, headers, body)

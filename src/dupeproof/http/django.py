@@ -183,8 +183,10 @@ class Idempotent:
                 try:
                     response = view(request, *args, **kwargs)
                 except _ANSWERS as exc:
-                    if current.get() is None:
+                    handling = current.get()
+                    if handling is None:
                         raise
+                    handling.saw(exc)
                     return _answer_to(request, exc)
                 _check_response(response)
                 return response.render() if _is_due(response) else response
@@ -213,8 +215,10 @@ class Idempotent:
                 try:
                     response = await view(request, *args, **kwargs)
                 except _ANSWERS as exc:
-                    if current.get() is None:
+                    handling = current.get()
+                    if handling is None:
                         raise
+                    handling.saw(exc)
                     return await sync_to_async(_answer_to)(request, exc)
                 return await sync_to_async(response.render)() if _is_due(response) else response
 

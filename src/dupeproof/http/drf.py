@@ -114,6 +114,7 @@ class _Answering:
             except Exception as exc:  # noqa: BLE001 - DRF raises again what it has no answer for
                 if handling.fate is None and isinstance(exc, _NOTHING_DONE):
                     handling.fate = Fate.RELEASE
+                handling.saw(exc)
                 response = api.handle_exception(exc)
             return self.whole(response)
         except Exception:

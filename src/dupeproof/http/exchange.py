@@ -6,9 +6,11 @@ held when the lease is over. The finish comes before the first byte of the respo
 the request and will not run it again.
 """
 
+import sys
+
 from dupeproof.core.events import logger
 from dupeproof.errors import ClaimLost, NotReplayable, StoreUnavailable
-from dupeproof.guards.claims import Claim
+from dupeproof.guards.claims import Claim, error_name
 from dupeproof.http.answers import Answer, Headers, Pairs, given_by_hand
 from dupeproof.http.codings import in_accepted_coding
 from dupeproof.http.handler_context import Handling
@@ -25,13 +27,12 @@ class AnsweredWithError(Exception):
 
 
 class Exchange:
-    __slots__ = ("_claim", "_key", "_rules", "concluded", "handling")
+    __slots__ = ("_claim", "_rules", "concluded", "handling")
     handling: Handling
     """There is one from when the handler is to run."""
 
-    def __init__(self, rules: Rules, key: str, claim: Claim) -> None:
+    def __init__(self, rules: Rules, claim: Claim) -> None:
         self._rules = rules
-        self._key = key
         self._claim = claim
         self.concluded = False
         """What becomes of the key is decided; what happens now is the handler's own affair."""
@@ -44,7 +45,7 @@ class Exchange:
         except _RAISED as exc:
             return self._refusal(exc)
         if claim.won:
-            self.handling = Handling(self._key, claim, claim.attempt)
+            self.handling = Handling(claim, claim.attempt)
             return None
         return replay(self._stored(), accepts)
 
@@ -58,6 +59,9 @@ class Exchange:
         return stored
 
     def fate(self, status: int) -> Fate:
+        error = sys.exception() if status >= 500 else None  # Starlette answers inside of its `except`
+        if error is not None:
+            self.handling.saw(error)
         return self.handling.fate or fate_of(status, self._rules.of_error)
 
     def conclude(self, status: int, headers: Pairs, body: bytes | None) -> Headers:
@@ -72,6 +76,7 @@ class Exchange:
         """Decide what becomes of the key, by this exception; what to answer, if that is for us to say."""
         if self.handling.done is not None:
             return self.repeat(self.handling.done)
+        self.handling.saw(error)
         fate = self.handling.fate or self._rules.of_error
         if fate is not Fate.STORE:
             self.concluded = True
@@ -113,7 +118,7 @@ class Exchange:
             elif fate is Fate.FAIL and claim.is_open:
                 claim.fail(error)
             elif fate is Fate.HOLD and claim.is_open:
-                claim.hold(type(error).__name__)
+                claim.hold(error_name(self.handling.error or error))
         except StoreUnavailable as exc:
             logger.warning("A key could not be given back, and stays busy until its lease is over: %s", exc)
         claim.shut()

@@ -67,8 +67,10 @@ class Idempotent:
                 try:
                     response = app.ensure_sync(view)(*args, **kwargs)
                 except Exception as exc:
-                    if current.get() is None:
+                    handling = current.get()
+                    if handling is None:
                         raise
+                    handling.saw(exc)
                     response = app.handle_user_exception(exc)  # raised again if the app has no answer to it
                 return app.make_response(response)
 

@@ -4,6 +4,8 @@
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from dupeproof.core.events import logger
 from dupeproof.core.protocols import Store
 from dupeproof.errors import ConfigError, KeyInvalid
@@ -20,7 +22,7 @@ from dupeproof.http.fingerprints import (
     json_digest,
     request_digest,
 )
-from dupeproof.http.handler_context import current
+from dupeproof.http.handler_context import current, see_errors_of_frameworks
 from dupeproof.http.keys import check_found, key_for, parse_key
 from dupeproof.http.problems import Code, Refused, problem
 from dupeproof.http.rules import GuardOptions, Options, Scope, make_rules, split_options
@@ -39,8 +41,10 @@ class RequestPolicy:
         self._owned = not isinstance(store, Once)
         self._warned = False
         self._mark = f"dupeproof.http/{self._claims.policy.terms.namespace}"
-        if self.rules.of_error is Fate.HOLD and not self._claims.policy.terms.hold:
-            raise ConfigError("on_error='hold' needs a guard made with on_abandoned='hold'")
+        if self._claims.policy.hold_on:
+            see_errors_of_frameworks()
+        if "on_error" not in of_requests and BaseException in self._claims.policy.hold_on:
+            self.rules = replace(self.rules, of_error=Fate.HOLD)
 
     def wants(self, method: str, request: Any) -> bool:
         """Whether requests like this are to be guarded."""
@@ -124,7 +128,7 @@ class RequestPolicy:
             return request_digest(head, (whole,))
 
     def exchange(self, key: str, compared: bytes) -> Exchange:
-        return Exchange(self.rules, key, Claim(self._claims, key, Answer, compared))
+        return Exchange(self.rules, Claim(self._claims, key, Answer, compared))
 
     def authorized(self, request: Any, answer: Answer) -> Answer:
         """An answer that comes from us and not from the app: as it is, or a refusal where the caller may not see it."""

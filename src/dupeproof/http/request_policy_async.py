@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from dupeproof.core.events import logger
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.errors import ConfigError, KeyInvalid
@@ -19,7 +21,7 @@ from dupeproof.http.fingerprints import (
     json_digest,
     request_digest,
 )
-from dupeproof.http.handler_context import current
+from dupeproof.http.handler_context import current, see_errors_of_frameworks
 from dupeproof.http.keys import check_found, key_for, parse_key
 from dupeproof.http.problems import Code, Refused, problem
 from dupeproof.http.rules import GuardOptions, Options, Scope, make_rules, split_options
@@ -40,8 +42,10 @@ class AsyncRequestPolicy:
         self._owned = not isinstance(store, AsyncOnce)
         self._warned = False
         self._mark = f"dupeproof.http/{self._claims.policy.terms.namespace}"
-        if self.rules.of_error is Fate.HOLD and not self._claims.policy.terms.hold:
-            raise ConfigError("on_error='hold' needs a guard made with on_abandoned='hold'")
+        if self._claims.policy.hold_on:
+            see_errors_of_frameworks()
+        if "on_error" not in of_requests and BaseException in self._claims.policy.hold_on:
+            self.rules = replace(self.rules, of_error=Fate.HOLD)
 
     def wants(self, method: str, request: Any) -> bool:
         """Whether requests like this are to be guarded."""
@@ -125,7 +129,7 @@ class AsyncRequestPolicy:
             return request_digest(head, (whole,))
 
     def exchange(self, key: str, compared: bytes) -> AsyncExchange:
-        return AsyncExchange(self.rules, key, AsyncClaim(self._claims, key, Answer, compared))
+        return AsyncExchange(self.rules, AsyncClaim(self._claims, key, Answer, compared))
 
     async def authorized(self, request: Any, answer: Answer) -> Answer:
         """An answer that comes from us and not from the app: as it is, or a refusal where the caller may not see it."""

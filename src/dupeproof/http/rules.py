@@ -11,7 +11,7 @@ from dupeproof.core import callables
 from dupeproof.core.codecs import Codec
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Listener
-from dupeproof.core.policy import OnStoreDown
+from dupeproof.core.policy import Errors, Lookup, OnStoreDown
 from dupeproof.errors import ConfigError
 from dupeproof.http.keys import SHARED, Shared
 from dupeproof.http.statuses import Fate, OnError, of_errors
@@ -46,7 +46,7 @@ class RequestOptions(TypedDict, total=False):
     """Asked before every answer that comes from the store, which the app's own checks do not see: a function from the
     request. False is answered with 403; an HTTPException as the framework does. Async where the middleware is."""
     on_error: OnError
-    """After a 5xx or an exception: `release` the key for another try, as is done unless you say so, `store` the answer, or
+    """After a 5xx or an exception: `reopen` the key for another attempt, as is done unless you say so, `store` the answer, or
     `hold` the key until someone has resolved it, where an effect outside your database must not happen twice."""
     style: Style
     """Whether a key with another request is answered with 422, or as Stripe does with 400."""
@@ -63,8 +63,9 @@ class RequestOptions(TypedDict, total=False):
 class GuardOptions(TypedDict, total=False):
     """What the guard promises; given with a URL or a store, not with a guard of your own.
 
-    `namespace`, `window`, `lease`, `max_attempts`, `on_store_down`, `events`, `codec` and `cache` are those of `Once`. A
-    `codec` of your own, one that encrypts, say, is given the bytes of each response.
+    `namespace`, `window`, `lease`, `max_attempts`, `hold_on`, `settle`, `keep_keys`, `on_store_down`, `events`, `codec` and
+    `cache` are those of `Once`. A `codec` of your own, one that encrypts, say, is given the bytes of each response. A lookup
+    is given the entry alone, and gives `Done` with an `Answer`, or with a value that is sent as JSON.
     """
 
     namespace: str
@@ -73,6 +74,9 @@ class GuardOptions(TypedDict, total=False):
     wait: Duration
     """How long a duplicate waits for the first to be answered, before it gets 409. Not at all, unless given."""
     max_attempts: int | None
+    hold_on: Errors
+    settle: Lookup
+    keep_keys: bool
     on_store_down: OnStoreDown
     events: Iterable[Listener]
     codec: Codec
@@ -119,7 +123,7 @@ def make_rules(scope: Scope, options: RequestOptions, *, is_async: bool) -> Rule
         fingerprint=options.get("fingerprint"),
         headers=_headers(options.get("headers", ())),
         authorize=_authorize(options.get("authorize"), is_async=is_async),
-        of_error=of_errors(options.get("on_error", "release")),
+        of_error=of_errors(options.get("on_error", "reopen")),
         mismatch_status=_mismatch_status(options.get("style", "ietf")),
         request_limit=_size("request_limit", options.get("request_limit", 32 * 2**20)),
         response_limit=_size("response_limit", options.get("response_limit", defaults.RESPONSE_LIMIT)),

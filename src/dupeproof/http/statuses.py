@@ -7,7 +7,7 @@ from dupeproof.errors import ConfigError
 from dupeproof.http.answers import Pairs
 from dupeproof.http.headers import value_of
 
-OnError = Literal["store", "release", "hold"]
+OnError = Literal["reopen", "store", "hold"]
 
 
 class Fate(Enum):
@@ -21,7 +21,7 @@ class Fate(Enum):
     """Nobody knows whether the effect happened: no other run until someone has resolved the key."""
 
 
-_OF_ERRORS = {"store": Fate.STORE, "release": Fate.FAIL, "hold": Fate.HOLD}
+_OF_ERRORS = {"reopen": Fate.FAIL, "store": Fate.STORE, "hold": Fate.HOLD}
 NOT_DONE = frozenset(
     (
         # Sent elsewhere, with method and body (301 too, for all methods but POST): what is there gives the answer.
