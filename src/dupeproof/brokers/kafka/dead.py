@@ -8,6 +8,7 @@ refused. Where all before a place are done with, Kafka is asked to delete them.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -353,5 +354,7 @@ class KafkaDeadLetters:
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
+            with suppress(kafka.KafkaException):  # one that was fenced has told so before
+                flush(producer, _STEP)
         if consumer is not None:
             consumer.close()
