@@ -41,8 +41,13 @@ _SORTED = 10_000
 """Up to so many are shown by their time. More are read a partition after the other."""
 _TRANSACTION = 30.0
 _STEP = 1.0
-_STABLE = 3.0
+_STABLE = 5.0
 """Seconds that a transaction which was committed may take to be seen."""
+_LOOK = 0.05
+_UNSTABLE = (
+    kafka.KafkaError.UNSTABLE_OFFSET_COMMIT,
+    kafka.KafkaError._TIMED_OUT,  # noqa: SLF001 - so it is called by its library
+)
 _END = kafka.KafkaError._PARTITION_EOF  # noqa: SLF001 - so it is called by its library
 _GROUP = "dupeproof-dead-letters-of-{}"
 
@@ -77,7 +82,7 @@ class KafkaDeadLetters:
         self._group = _GROUP.format(self.name)
         self._connection = connection(url)
         self._consumer: Any = None
-        self._admin: Any = None
+        self._config: dict[str, Any] = {}
         self._producer: Any = None
         self._partitions: list[int] = []
         self._handled: dict[int, Handled] = {}
@@ -94,8 +99,8 @@ class KafkaDeadLetters:
             "isolation.level": "read_committed",
             "error_cb": complaining(self._connection),
         }
-        self._consumer = made(kafka.Consumer, {**ours, **self._connection}, _QUIET)
-        self._admin = made(AdminClient, self._connection, _QUIET)
+        self._config = {**ours, **self._connection}
+        self._consumer = made(kafka.Consumer, self._config, _QUIET)
         self._sizes.clear()
         self._ends.clear()
         count = self._size(self.name)
@@ -130,11 +135,7 @@ class KafkaDeadLetters:
         places = [kafka.TopicPartition(self.name, number) for number in self._partitions]
         for place in places:
             self._ends[place.partition] = self._asked(partial(self._watermarks, place))
-        try:
-            found = self._positions(places, is_stable=True)
-        except (kafka.KafkaException, TimeoutError):
-            # A command was killed in its transaction, which Kafka aborts after a while. Until then it counts for nothing.
-            found = self._asked(lambda: self._positions(places, is_stable=False))
+        found = self._positions(places)
         known = {each.partition: handled.read(each.offset, each.metadata or "") for each in found}
         # A position beyond the end is one of a topic that was made anew since.
         return {
@@ -142,17 +143,31 @@ class KafkaDeadLetters:
             for number, each in known.items()
         }
 
-    def _positions(self, places: list[Any], *, is_stable: bool) -> list[Any]:
-        asked = kafka.ConsumerGroupTopicPartitions(self._group, places)
-        answer = self._admin.list_consumer_group_offsets(
-            [asked], require_stable=is_stable, request_timeout=_STABLE
-        )[self._group]
+    def _positions(self, places: list[Any]) -> list[Any]:
+        """What is committed for good, for which Kafka may need a moment. A command that was killed in its transaction leaves one
+        open until Kafka aborts it; meanwhile it counts for nothing, and the consumer that says what was before is another one.
+        """
+        give_up = time.monotonic() + _STABLE
+        while True:
+            try:
+                with fatal_as_such():
+                    found = self._consumer.committed(places, _STEP)
+            except kafka.KafkaException as exc:
+                if exc.args[0].code() not in _UNSTABLE:
+                    raise meaning(exc.args[0], self.name, self._connection) from exc
+            else:
+                if all(each.error is None for each in found):
+                    return list(found)
+            if time.monotonic() > give_up:
+                return self._positions_before(places)
+            time.sleep(_LOOK)
+
+    def _positions_before(self, places: list[Any]) -> list[Any]:
+        other = made(kafka.Consumer, {**self._config, "isolation.level": "read_uncommitted"}, _QUIET)
         try:
-            return list(answer.result(_STABLE + 1).topic_partitions)
-        except TimeoutError:
-            if is_stable:
-                raise
-            raise BrokerUnavailable("Kafka does not say which dead letters are done with") from None
+            return list(self._asked(lambda: other.committed(places, TIMEOUT)))
+        finally:
+            other.close()
 
     def _watermarks(self, place: Any) -> tuple[int, int]:
         low, high = self._consumer.get_watermark_offsets(place, TIMEOUT)
@@ -340,7 +355,8 @@ class KafkaDeadLetters:
         ]
         if self._producer is None or not done:
             return
-        for place, answer in self._admin.delete_records(done, request_timeout=CONNECT_SECONDS).items():
+        admin = made(AdminClient, self._connection, _QUIET)
+        for place, answer in admin.delete_records(done, request_timeout=CONNECT_SECONDS).items():
             try:
                 answer.result(CONNECT_SECONDS + 1)
             except (kafka.KafkaException, TimeoutError) as exc:
@@ -349,7 +365,6 @@ class KafkaDeadLetters:
                 )
 
     def close(self) -> None:
-        self._admin = None
         consumer, self._consumer = self._consumer, None
         producer, self._producer = self._producer, None
         if producer is not None:
