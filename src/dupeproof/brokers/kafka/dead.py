@@ -153,8 +153,10 @@ class KafkaDeadLetters:
                 with fatal_as_such():
                     found = self._consumer.committed(places, _STEP)
             except kafka.KafkaException as exc:
-                if exc.args[0].code() not in _UNSTABLE:
-                    raise meaning(exc.args[0], self.name, self._connection) from exc
+                fault = meaning(exc.args[0], self.name, self._connection)
+                is_late = time.monotonic() > give_up and exc.args[0].code() not in _UNSTABLE
+                if is_late or not isinstance(fault, BrokerUnavailable):
+                    raise fault from exc
             else:
                 if all(each.error is None for each in found):
                     return list(found)
