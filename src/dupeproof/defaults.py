@@ -81,3 +81,10 @@ PURGE_BATCH = 5_000
 """Rows that are removed in one transaction."""
 PURGE_PAUSE = 0.5
 """Of the time a batch took: the rest that writers get after it."""
+
+# Exporter.
+EXPORTER_PORT = 9100
+EXPORTER_INTERVAL = "15s"
+"""A store is read at most once in this time."""
+EXPORTER_TIMEOUT = "5s"
+"""After which a store that does not answer is shown as down."""

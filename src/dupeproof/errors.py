@@ -30,7 +30,12 @@ class Busy(DupeproofError):
 
 
 class Held(DupeproofError):
-    """The owner vanished and the policy is `hold`: someone must resolve the key."""
+    """The work may have happened, and the policy is `hold`: someone must resolve the key."""
+
+    def __init__(self, text: str, *, asked: bool = False) -> None:
+        super().__init__(text)
+        self.asked = asked
+        """Whether a lookup was asked, which may know later."""
 
 
 class Dead(DupeproofError):

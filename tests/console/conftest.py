@@ -5,12 +5,13 @@ import re
 import shutil
 import signal
 import sys
+from html import unescape
 from pathlib import Path
 from urllib.request import urlopen
 
 import httpx
 import pytest
-from console_data import TOKEN, address, fill
+from console_data import TOKEN, address, digest_of, fill
 
 from dupeproof.console import ConsoleApp
 from dupeproof_lab.servers import process, wait_until
@@ -34,15 +35,23 @@ class Visitor:
         headers = {} if origin is None else {"Origin": origin}
         return await self.client.post(path, data=fields, headers=headers)
 
-    async def sign_in(self, token=TOKEN):
-        return await self.post("/sign-in", token=token)
+    async def sign_in(self, token=TOKEN, name="ann"):
+        return await self.post("/sign-in", token=token, name=name)
 
     async def asked(self, path, **fields):
         """Choose an action; what the form that confirms it would send."""
         answer = await self.post(path, **fields)
         assert answer.status_code == 200, answer.text
-        hidden = re.search(r'name="confirmation" value="([^"]+)"', answer.text)
-        return fields | {"confirmation": hidden[1]}
+        hidden = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', answer.text)
+        assert "confirmation" in dict(hidden), answer.text
+        return {name: unescape(value) for name, value in hidden}
+
+    async def change(self, action, *keys, namespace="default", **fields):
+        """Choose keys, see what would happen, and confirm it; the page that says what did."""
+        digests = [digest_of(key, namespace) for key in keys]
+        return await self.post(
+            "/keys/change", **await self.asked("/keys/confirm", action=action, digest=digests, **fields)
+        )
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import os
 import time
 from contextlib import asynccontextmanager
 
+from console_data import lookup
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -40,5 +41,10 @@ async def live(_app):
     await console.close()
 
 
-console = ConsoleApp(STORE, listener=listener, token=os.environ.get("CONSOLE_TOKEN"))
+console = ConsoleApp(
+    STORE,
+    listener=listener,
+    token=os.environ.get("CONSOLE_TOKEN"),
+    settle=lookup if os.environ.get("CONSOLE_LOOKUP") else None,
+)
 app = Starlette(routes=[Mount("/ops", console)], lifespan=live)

@@ -1,19 +1,30 @@
 """A store with something of everything in it."""
 
 import os
+import re
 import sqlite3
 import time
 from contextlib import closing
+from html import unescape
 
 import pytest
 
-from dupeproof import Inbox, Once, Outbox, Relay
+from dupeproof import Done, Inbox, NotDone, Once, Outbox, Relay, Unknown, step
 from dupeproof.core.records import ClaimRequest, Terms
 from dupeproof.keys.names import key_digest
 from dupeproof.stores import open_store
 
 TOKEN = "a-token-for-the-console"
 EVIL = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+
+
+def digest_of(key, namespace="default"):
+    return key_digest(namespace)(key).hex()
+
+
+def words(answer):
+    """Of a page, as a person reads them."""
+    return " ".join(unescape(re.sub("<[^>]+>", " ", answer.text)).split())
 
 
 def address(folder):
@@ -71,3 +82,34 @@ def dead_message(connection, url):
     with Relay(url, publisher=refuse, max_attempts=1) as relay:
         relay.run_once()
     return message
+
+
+def charges_in_doubt(url, count=4):
+    """Held calls of a function with a name, a kept key and steps, as a provider that does not answer leaves them."""
+
+    def pay(order, number):
+        step("reserve", lambda: order)
+        step("charge", refuse, TimeoutError if number % 2 else ConnectionError)
+
+    def refuse(error):
+        raise error("nobody knows")
+
+    with Once(url, namespace="shop", window="7d", keep_keys=True, on_error="hold") as once:
+        guarded = once(key="order", name="shop.pay", fingerprint=False)(pay)
+        for number in range(count):
+            with pytest.raises((TimeoutError, ConnectionError)):
+                guarded(f"order-{number}", number)
+
+
+def lookup(entry):
+    """What the provider says of the charges in doubt."""
+    match entry.key:
+        case None:
+            return Unknown()
+        case "shop.pay:order-0":
+            return Done({"receipt": 17})
+        case "shop.pay:order-1":
+            return NotDone()
+        case "shop.pay:order-2":
+            return Unknown()
+    raise ConnectionError("the provider is away")

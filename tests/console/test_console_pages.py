@@ -1,16 +1,31 @@
 """What the pages show, and what they keep to themselves."""
 
+import asyncio
+import re
+import sqlite3
+from contextlib import closing
+
 import pytest
-from console_data import EVIL, TOKEN
+from console_data import EVIL, TOKEN, words
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dupeproof import AsyncOnce, ConfigError
+from dupeproof import AsyncOnce, ConfigError, Inbox, Outbox
 from dupeproof.console import ConsoleApp
 from dupeproof.keys.names import key_digest
 from dupeproof.stores.memory import AsyncMemoryStore, MemoryStore
 
-PAGES = ("/", "/keys", "/windows", "/outbox", "/purge", "/audit", "/sign-in")
+PAGES = (
+    "/",
+    "/keys",
+    "/keys?state=dead",
+    "/keys?state=failed",
+    "/windows",
+    "/outbox",
+    "/purge",
+    "/audit",
+    "/sign-in",
+)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -34,9 +49,23 @@ async def test_the_overview_counts_what_the_store_holds_and_tells_what_the_docto
         "marks": 1,
         "inbox": 3,
     }.items():
-        assert f"<dt>{title}</dt><dd>{count}</dd>" in text
+        assert re.search(rf"<dt>{title}</dt><dd>(<a [^>]+>)?{count}<", text)
     assert "1 message of the outbox is dead" in text  # one of the doctor's findings
-    assert "No live data" in text
+
+
+async def test_late_duplicates_and_an_outbox_that_waits_need_a_person(visit, url, tmp_path):
+    inbox, outbox = Inbox("mail", window="1ms"), Outbox()
+    with closing(sqlite3.connect(tmp_path / "dedup.db", isolation_level=None)) as connection:
+        for _ in range(2):
+            connection.execute("BEGIN IMMEDIATE")
+            inbox.first(connection, "late")
+            outbox.add(connection, topic="mail", payload={})
+            connection.execute("COMMIT")
+            await asyncio.sleep(0.05)
+        connection.execute("UPDATE dupeproof_outbox SET created_at = created_at - 120000")
+    text = words(await visit().get("/"))
+    assert "1 duplicate came too late" in text
+    assert "2 messages wait in the outbox" in text
 
 
 async def test_late_duplicates_are_drawn_with_the_window_they_suggest(visit):
@@ -83,8 +112,8 @@ async def test_results_are_shown_only_where_that_was_allowed(visit):
         ({"namespace": "default", "key": ""}, "the key is empty"),
         ({"namespace": "a b", "key": "k"}, "is not usable"),
         ({"namespace": "default", "key": "k" * 5_000}, "longer than 4096 bytes"),
-        ({"namespace": "default", "key": "k" * 70_000}, "at most 65,536 bytes"),
-        ({f"f{n}": "" for n in range(30)}, "not a form"),
+        ({"namespace": "default", "key": "k" * 140_000}, "at most 131,072 bytes"),
+        ({f"f{n}": "" for n in range(130)}, "not a form"),
     ],
 )
 async def test_bad_input_gets_an_answer_that_says_what_is_wrong(visit, fields, text):
@@ -97,6 +126,10 @@ async def test_a_store_that_is_down_is_told_so_and_the_page_still_comes(visit):
     answer = await visitor.get("/")
     assert answer.status_code == 200
     assert 'class="problem"' in answer.text
+    assert "Nothing needs a person" not in answer.text  # nobody knows
+    for path in ("/keys", "/keys?state=failed"):
+        listed = await visitor.get(path)
+        assert (listed.status_code, 'class="problem"' in listed.text) == (200, True)
     assert (await visitor.post("/keys", namespace="default", key="k")).status_code == 503
 
 

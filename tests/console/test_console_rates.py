@@ -2,7 +2,9 @@
 
 from dupeproof import Once
 from dupeproof.console import ConsoleListener
+from dupeproof.console.growth import Growth
 from dupeproof.core.events import Event, Kind
+from dupeproof.core.records import Stats
 
 
 class Time:
@@ -50,3 +52,35 @@ def test_a_pause_in_which_nobody_looked_is_left_out():
     listener(Event(kind=Kind.FRESH, namespace="g", count=3_600))
     time.now += 3_600
     assert (listener.rates().seconds, listener.rates().arriving) == (0.0, [])
+
+
+def counted(marks, done=0, expired=0):
+    return Stats(marks=marks, records={"done": done}, expired=expired)
+
+
+def test_a_store_shows_how_many_keys_come_and_a_purge_is_no_arrival():
+    growth = Growth()
+    assert growth.rates() is None
+    growth.add(0.0, counted(100), [5])
+    assert growth.rates().seconds == 0.0
+    growth.add(0.5, counted(100), [5])  # the same answer, shown once more
+    growth.add(10.0, counted(150, done=50), [25])
+    rates = growth.rates()
+    assert (rates.seconds, rates.keys, rates.duplicates) == (10.0, 10.0, 2.0)
+    assert (rates.keys_between, rates.duplicates_between) == ([10.0], [2.0])
+    growth.add(20.0, counted(10), [25])  # purged
+    assert growth.rates().keys_between == [10.0, 0.0]
+
+
+def test_a_pause_in_which_nobody_looked_begins_the_figures_of_the_store_anew():
+    growth = Growth()
+    for at, marks in ((0.0, 0), (2.0, 10), (100.0, 10_000)):
+        growth.add(at, counted(marks), [])
+    assert growth.rates().seconds == 0.0
+
+
+def test_a_store_that_takes_long_to_count_is_not_taken_for_a_pause():
+    growth = Growth()
+    for at in (0.0, 14.0, 60.0, 110.0):
+        growth.add(at, counted(int(at) * 3), [])
+    assert growth.rates().keys == 3.0

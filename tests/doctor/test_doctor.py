@@ -11,7 +11,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from dupeproof import ConfigError, Inbox, Outbox, StoreUnavailable
+from dupeproof import ConfigError, Inbox, Once, Outbox, Relay, StoreUnavailable
 from dupeproof.cli.app import run
 from dupeproof.core.records import ClaimRequest, Terms
 from dupeproof.doctor import Severity, examine, postgres, sqlite
@@ -277,8 +277,57 @@ def test_a_file_in_another_journal_mode_is_found(file):
 
 def test_a_claim_under_hold_never_expires_and_is_not_waiting_for_a_purge(file):
     with closing(open_store(f"sqlite:///{file}")) as store:
-        store.claim([ClaimRequest(b"k" * 16, b"t" * 8, Terms("ns", lease=1, window=1, hold=True))])
+        store.claim([ClaimRequest(b"k" * 16, b"t" * 8, Terms("ns", lease=60_000, window=1, hold=True))])
     assert codes(f"sqlite:///{file}") == {}
+
+
+class Doubtful(Exception):
+    """It may have happened."""
+
+
+def doubtful():
+    raise Doubtful
+
+
+def test_keys_that_wait_for_a_person_are_found(durable_url):
+    with Once(durable_url, namespace="billing", hold_on=Doubtful) as once:
+        once.run("fine", int)
+        assert not {"held-keys", "dead-keys"} & codes(durable_url).keys()
+        for number in range(2):
+            with pytest.raises(Doubtful):
+                once.run(f"k{number}", doubtful)
+    with Once(durable_url, namespace="mail", max_attempts=1) as once, pytest.raises(Doubtful):
+        once.run("k", doubtful)
+    found = {each.code: each for each in examine(durable_url).findings}
+    assert found["held-keys"].severity is found["dead-keys"].severity is Severity.WARNING
+    assert found["held-keys"].what.startswith("2 keys are held, the oldest for ")
+    assert found["dead-keys"].what.startswith("1 key is dead")
+
+
+def test_a_relay_that_is_gone_is_told_from_one_that_is_slow(file):
+    url = f"sqlite:///{file}"
+
+    def backlog():
+        return next(each.what for each in examine(url).findings if each.code == "outbox-backlog")
+
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for _ in range(2):
+            Outbox().add(connection, topic="t", payload=1)
+    with Relay(url, publisher=lambda message: None) as relay:
+        relay.run_once()
+    assert codes(url) == {}
+    with closing(sqlite3.connect(file)) as connection, connection:
+        Outbox().add(connection, topic="t", payload=1)
+        connection.execute("UPDATE dupeproof_outbox SET created_at = 1")
+    assert backlog().endswith("d")
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(
+            "UPDATE dupeproof_outbox_shards SET lease_until = lease_until - 3600000 WHERE lease_until > 0"
+        )
+    assert backlog().endswith(", and no relay has taken any for 1h")
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE dupeproof_outbox_shards SET lease_until = 0")
+    assert backlog().endswith(", and no relay was ever here")
 
 
 def test_a_file_that_nobody_purges_is_found(file):

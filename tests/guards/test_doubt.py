@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -213,6 +214,48 @@ def test_a_lookup_that_raises_leaves_the_key_held(durable_url):
         assert once.get("k").state == "held"
 
 
+def test_a_key_is_held_since_its_error_however_often_a_lookup_is_asked(durable_url):
+    """Else a lookup that waits until a payment is too old to come could wait for ever."""
+    seen, said = [], [Unknown(), RuntimeError("away"), Unknown()]
+
+    def lookup(entry, *_):
+        seen.append(entry.since)
+        answer = said[len(seen) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with Once(durable_url, hold_on=Timeout, settle=lookup) as once:
+        held(once)
+        first = once.get("k").since
+        for _ in said[:2]:
+            time.sleep(0.05)
+            with pytest.raises(Held) as caught:
+                once.run("k", int)
+            assert caught.value.asked
+        time.sleep(0.05)
+        assert once.settle(lookup).unknown == 1
+        assert [*seen, once.get("k").since] == [first] * 4
+
+
+def test_an_abandoned_key_is_taken_for_the_youngest_it_can_be(durable_url):
+    """Its first attempt may be long over, and another one have left the doubt."""
+    ages = []
+
+    def lookup(entry, *_):
+        ages.append(datetime.now(UTC) - entry.since)
+        return NotDone()
+
+    with Once(durable_url, lease="100ms", settle=lookup, on_busy="wait") as once:
+        with once.claim("k") as claim:
+            claim.fail(ValueError())
+        time.sleep(1.2)
+        with pytest.raises(Crashed), crash_at("after-claim"):
+            once.run("k", int)
+        assert once.run("k", int) == 0
+    assert timedelta(seconds=-0.5) < ages[0] < timedelta(seconds=1)
+
+
 def test_a_lookup_that_gives_something_else_is_told_so_and_leaves_the_key_held(durable_url):
     with Once(durable_url, hold_on=Timeout, settle=lambda entry: True) as once:
         held(once)
@@ -326,6 +369,20 @@ def test_entries_show_what_a_person_needs(durable_url):
         assert [entry.key for entry in once.entries("held", after=first)] == ["charge:o-2"]
         assert [entry.key for entry in once.entries("held", newest_first=True, limit=1)] == ["charge:o-2"]
         assert list(once.entries("dead")) == []
+
+
+def test_a_few_of_many_are_the_oldest_or_the_newest(any_url):
+    with Once(any_url, namespace="many") as once:
+        for number in range(3):
+            if number:
+                time.sleep(0.01)
+            results = once.attempt_many(range(700 * number, 700 * (number + 1)), raises(Timeout()))
+            assert all(result.error is not None for result in results)
+        everything = list(once.entries("failed", limit=None))
+        assert len(everything) == 2_100
+        assert list(once.entries("failed", limit=5)) == everything[:5]
+        assert list(once.entries("failed", limit=5, newest_first=True)) == everything[:-6:-1]
+        assert list(once.entries("failed", limit=5, after=everything[1_500])) == everything[1_501:1_506]
 
 
 def test_keys_are_not_kept_unless_asked_for(durable_url):

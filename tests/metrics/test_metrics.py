@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from dupeproof import AsyncOnce, ConfigError, Inbox, KeyReused, Once, Outbox, Relay
 from dupeproof.cleanup import Purger
 from dupeproof.core.codecs import with_origin
-from dupeproof.core.events import Event, Kind
+from dupeproof.core.events import OF_CLAIMS, Event, Kind
 from dupeproof.metrics.logs import LogListener
 from dupeproof.metrics.otel import OpenTelemetryListener, TracedCodec
 from dupeproof.metrics.prometheus import PrometheusListener
@@ -50,6 +50,41 @@ def test_prometheus_counts_what_happens(registry, tmp_path):
     assert registry.get_sample_value("dupeproof_store_seconds_count", {"verb": "claim"}) == 3
     assert registry.get_sample_value("dupeproof_store_batch_size_sum", {"verb": "mark"}) == 3
     assert 0 < registry.get_sample_value("dupeproof_store_seconds_sum", {"verb": "finish"}) < 5
+
+
+def test_what_has_not_happened_is_counted_as_0_and_not_absent(registry, tmp_path):
+    def at_0(namespace, name=""):
+        return {
+            sample.labels["kind"]
+            for family in registry.collect()
+            for sample in family.samples
+            if sample.name == "dupeproof_events_total"
+            and (sample.labels["namespace"], sample.labels["name"], sample.value) == (namespace, name, 0)
+        }
+
+    listener = PrometheusListener(registry)
+    url = f"sqlite:///{tmp_path}/shop.db"
+    once = Once(url, namespace="shop", events=[listener])
+    once(key="n", name="charge")(lambda n: n)
+    Inbox("billing", events=[listener])
+    Relay(url, publisher=print, events=[listener])
+    Purger(url, events=[listener])
+    assert at_0("shop", "charge") == set(OF_CLAIMS)
+    assert at_0("shop") == {*OF_CLAIMS, "seen", "fresh", "purged"}
+    assert at_0("billing") == {"seen", "fresh", "late"}
+    assert at_0("outbox") == {"sent", "sent_again", "publisher_down", "store_down"}
+    assert at_0("") == {"purged", "store_down"}
+    assert not (tmp_path / "shop.db").exists(), "counting connects to nothing"
+
+
+def test_a_process_that_knows_of_no_backlog_shows_none(registry):
+    listener = PrometheusListener(registry)
+    assert not [
+        family.name for family in registry.collect() if "backlog" in family.name or "oldest" in family.name
+    ]
+    assert registry.get_sample_value("dupeproof_purge_seconds") is None
+    listener(Event(kind=Kind.BACKLOG, namespace="outbox", count=0))
+    assert registry.get_sample_value("dupeproof_outbox_backlog") == 0
 
 
 async def test_tasks_are_counted_in_the_batches_they_leave_in(registry, tmp_path):
@@ -185,6 +220,8 @@ def test_log_lines_can_be_read_by_programs(caplog):
     assert "secret" not in caplog.text
     LogListener()(Event(kind=Kind.DEAD, namespace="billing", attempt=3))
     assert caplog.records[-1].levelno == logging.ERROR
+    LogListener()(Event(kind=Kind.ON_HOLD, namespace="billing"))
+    assert caplog.records[-1].levelno == logging.WARNING
 
 
 def test_opentelemetry_counts_the_same(tmp_path):
@@ -200,7 +237,9 @@ def test_opentelemetry_counts_the_same(tmp_path):
         metric.name: metric.data.data_points for scope in resource.scope_metrics for metric in scope.metrics
     }
     counts = {point.attributes["kind"]: point.value for point in found["dupeproof.events"]}
-    assert counts == {"won": 1, "finished": 1, "replayed": 1, "sent": 2, "purged": 2}
+    happened = {kind: count for kind, count in counts.items() if count}
+    assert happened == {"won": 1, "finished": 1, "replayed": 1, "sent": 2, "purged": 2}
+    assert counts["on_hold"] == counts["dead"] == 0
     assert {point.attributes["verb"] for point in found["dupeproof.store.duration"]} == {"claim", "finish"}
     assert found["dupeproof.outbox.backlog"][0].value == 2
     assert found["dupeproof.purge.lag"][0].value >= 7

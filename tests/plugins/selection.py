@@ -28,6 +28,7 @@ FIXTURES = {
     "own_chromium": "chromium",
     "curl": "curl",
     "faketime": "faketime",
+    "promtool": "promtool",
     "wrk": "wrk",
 }
 MARKS = {"server": install.SERVERS, "tool": install.TOOLS}

@@ -9,7 +9,7 @@ Do not kill these.
 `own_redis(appendonly=True)`, `own_valkey()`, `own_redis_cluster(replicas=1)`, `own_redis_sentinel()`, `own_postgres()`,
 `own_pgbouncer(url)`, `own_mariadb()`, `own_rabbitmq()`, `own_nats()`, `own_kafka()`, `own_chromium()`: start a server of the test's own,
 gone when the test is over.
-`faketime(hours)`: what stands before the command of a process that sees another time. `curl`, `wrk`: where these programs are.
+`faketime(hours)`: what stands before the command of a process that sees another time. `curl`, `promtool`, `wrk`: where these programs are.
 """
 
 import contextlib
@@ -254,6 +254,11 @@ def faketime(pytestconfig: pytest.Config) -> Callable[[int], list[str]]:
 @pytest.fixture
 def curl(pytestconfig: pytest.Config) -> Path:
     return tool(pytestconfig, "curl")["curl"]
+
+
+@pytest.fixture
+def promtool(pytestconfig: pytest.Config) -> Path:
+    return tool(pytestconfig, "promtool")["promtool"]
 
 
 @pytest.fixture

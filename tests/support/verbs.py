@@ -44,7 +44,7 @@ def details(verb, lasting):
         case "resolve":
             return token, random.choice(LETTERS), lasting()
         case "fail":
-            return token, lasting(), random.choice(["failed", "failed", "dead", "held"])
+            return token, lasting(), random.choice(["failed", "failed", "dead", "held", "still held"])
         case "release" | "reopen":
             return token, lasting()
         case "renew":
@@ -96,7 +96,15 @@ def build(names, verb, key, *rest):
                 key, names.token(token), window, b'"resolved"', "json", names.token(resolver.upper())
             )
         case "fail", (token, window, fate):
-            return Fail(key, names.token(token), window, "ValueError", fate == "dead", fate == "held")
+            return Fail(
+                key,
+                names.token(token),
+                window,
+                "ValueError",
+                fate == "dead",
+                fate in ("held", "still held"),
+                1_000 * (fate == "still held"),
+            )
         case "release" | "reopen", (token, window):
             return Release(key, names.token(token), window, verb == "reopen")
         case "renew", (token, lease, window, journal):

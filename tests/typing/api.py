@@ -20,6 +20,7 @@ from dupeproof import (
     AsyncRelay,
     Cooldown,
     Inbox,
+    NotDone,
     Once,
     Outbox,
     Relay,
@@ -252,6 +253,7 @@ def console_types() -> None:
     listener = ConsoleListener()
     Once("memory://", events=[listener])
     assert_type(ConsoleApp("memory://", listener=listener, token=None, hosts=("localhost",)), ConsoleApp)
+    ConsoleApp("memory://", users={"ann": "a-token-of-her-own"}, settle=lambda entry: NotDone())
     ConsoleApp("memory://", "token")  # type: ignore[call-arg]
 
 

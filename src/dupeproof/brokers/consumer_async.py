@@ -19,7 +19,7 @@ from dupeproof.brokers.protocols_async import AsyncSource
 from dupeproof.brokers.runtime_async import Workers, on_signals
 from dupeproof.brokers.worker_queues import WorkerQueues
 from dupeproof.core.durations import Duration
-from dupeproof.core.events import Event, Kind, logger, publish
+from dupeproof.core.events import OF_CONSUMERS, Event, Kind, count_from_zero, logger, publish
 from dupeproof.errors import ConfigError
 from dupeproof.guards import AsyncOnce
 from dupeproof.inbox import AsyncInbox
@@ -70,6 +70,7 @@ class AsyncConsumer:
         self._lag: int | None = None
         self._lag_at = 0.0
         self.tally = Tally()
+        count_from_zero(self._plan.listeners, OF_CONSUMERS, group, source.name)
 
     async def run(self) -> None:
         """Consume until `stop()`. A broker that is down is tried again; a queue that is not there is an error."""

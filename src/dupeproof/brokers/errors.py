@@ -51,10 +51,14 @@ _PASSING = ("08", "53", "57P", "40")
 """Classes of SQLSTATE: connection lost, out of resources, shut down or starting up, rolled back in favour of another."""
 _PASSING_NUMBERS = frozenset({1040, 1053, 2002, 2003, 2006, 2013})
 """The same in numbers of MySQL and MariaDB."""
-HOPELESS = (Reject, msgspec.DecodeError, UnicodeDecodeError, KeyReused, Held, Dead)
-"""No further delivery would end differently."""
+_HOPELESS = (Reject, msgspec.DecodeError, UnicodeDecodeError, KeyReused, Held, Dead)
 ELSEWHERE = (Busy, ClaimLost)
 """Someone else is at it; how that ends, the next delivery will find out."""
+
+
+def is_hopeless(exc: BaseException) -> bool:
+    """Whether no further delivery would end differently. A lookup may know later what it does not know now."""
+    return isinstance(exc, _HOPELESS) and not (isinstance(exc, Held) and exc.asked)
 
 
 def not_now(exc: BaseException) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from dupeproof.brokers.base import UNGUARDED, Dead, Delivery, Handler, Lost, Retry, Verdict
-from dupeproof.brokers.errors import ELSEWHERE, HOPELESS, Fenced, not_now
+from dupeproof.brokers.errors import ELSEWHERE, Fenced, is_hopeless, not_now
 from dupeproof.brokers.handlers import prepared, wanted_by
 from dupeproof.brokers.ids import identify
 from dupeproof.brokers.options import Plan
@@ -156,7 +156,7 @@ class AsyncProcessor:
         if isinstance(exc, ELSEWHERE):
             wait = exc.retry_after if isinstance(exc, Busy) else 0.0
             return Retry(min(max(wait, plan.backoff), plan.max_backoff), counted=False)
-        if isinstance(exc, HOPELESS):
+        if is_hopeless(exc):
             return Dead(described(exc))
         if plan.max_attempts is not None and message.attempt >= plan.max_attempts:
             return Dead(f"failed {message.attempt} times, at last: {described(exc)}")

@@ -14,7 +14,16 @@ from dupeproof import defaults
 from dupeproof.cleanup.pace import PurgeReport, make_pace
 from dupeproof.cleanup.runtime import IS_ASYNC, Service, Stopping
 from dupeproof.core.durations import Duration
-from dupeproof.core.events import Event, Kind, Listener, as_listeners, logger, publish
+from dupeproof.core.events import (
+    OF_PURGERS,
+    Event,
+    Kind,
+    Listener,
+    as_listeners,
+    count_from_zero,
+    logger,
+    publish,
+)
 from dupeproof.core.protocols import Purgeable
 from dupeproof.errors import StoreUnavailable
 from dupeproof.guards.options import resolve_store
@@ -52,6 +61,7 @@ class Purger:
         self._store = resolve_store(store, open_purgeable, is_async=IS_ASYNC, verb="purge")
         self._owned = isinstance(store, str)
         self._listeners = as_listeners(events)
+        count_from_zero(self._listeners, OF_PURGERS, "")
         self._service = Service("dupeproof-purger", self._serve)
         self._clean_since: float | None = None
         self.last: PurgeReport | None = None

@@ -12,6 +12,7 @@ from dupeproof.cli import settings
 from dupeproof.cli.commands.console import console
 from dupeproof.cli.commands.dead import dead
 from dupeproof.cli.commands.doctor import doctor
+from dupeproof.cli.commands.exporter import exporter
 from dupeproof.cli.commands.forget import forget
 from dupeproof.cli.commands.list import list_keys
 from dupeproof.cli.commands.outbox import outbox
@@ -121,6 +122,10 @@ app.command(
     rich_help_panel=THE_STORE,
     epilog="Example: **DUPEPROOF_CONSOLE_TOKEN=… dupeproof console postgresql://app@localhost/shop**",
 )(console)
+app.command(
+    rich_help_panel=THE_STORE,
+    epilog="Example: **dupeproof exporter postgresql://app@localhost/shop redis://localhost:6379/0 --port 9100**",
+)(exporter)
 app.command(
     rich_help_panel=THE_STORE,
     epilog="Example: **dupeproof stats redis://localhost:6379/0 --json**",

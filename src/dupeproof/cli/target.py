@@ -1,9 +1,12 @@
 """Which store, namespace and key a command is about; a mistyped one is an error, not a new empty store."""
 
+import importlib
 import os
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -115,3 +118,20 @@ def existing(url: str) -> str:
 
 def opened(url: str | None) -> Store:
     return open_store(existing(chosen(url)))
+
+
+def imported(name: str) -> Callable[..., Any]:
+    """A function of the user's, such as a lookup."""
+    module, colon, attribute = name.partition(":")
+    if not module or not colon or not attribute:
+        raise ConfigError(f"{name!r} is no function; write it as shop.payments:lookup")
+    sys.path.insert(0, "")
+    try:
+        found = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as exc:
+        raise ConfigError(f"{name} cannot be imported: {exc}") from exc
+    finally:
+        sys.path.remove("")
+    return found  # type: ignore[return-value]

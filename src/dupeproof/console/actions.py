@@ -1,16 +1,13 @@
-"""What can be done to a key or a dead message: one table, and one way in which everything is done."""
+"""What can be done to a key or a dead message, in words: one table for buttons, confirmations, results and the audit."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Struct
-from starlette.requests import Request
 
-from dupeproof import defaults
-from dupeproof.console.request_limits import Backend
 from dupeproof.core.states import Event, State, allows
-from dupeproof.errors import ConfigError, DupeproofError
+from dupeproof.errors import ConfigError
+from dupeproof.guards.results import Entry
 
 SEEN = "seen"
 """How `get` calls a key that has a mark and no record."""
@@ -18,62 +15,117 @@ SEEN = "seen"
 
 class Action(Struct, frozen=True, kw_only=True):
     title: str
+    """On buttons."""
+    past: str
+    """What was done to a key, in the audit and on the page that says what happened."""
+    when: str = ""
+    """Of a key: the case in which one does it."""
+    one: str
+    """What will happen to a single one. What it is follows."""
+    many: str
     warning: str
     """What the person who confirms should know."""
+    after: str = ""
+    """The state it leads to, as people read it."""
     event: Event | None = None
     """What it is in the life of a key."""
+    in_bulk: bool = True
 
 
 KEY_ACTIONS = {
-    "release": Action(
-        title="Release",
-        event=Event.REOPEN,
-        warning="The work was not done, and the next call with this key runs it again, from its first attempt. If the "
-        "effect did happen, it will happen twice: look there first.",
-    ),
     "resolve": Action(
-        title="Resolve",
+        title="Resolve with a result",
+        when="It was done. Later callers get this result, as JSON:",
+        past="resolved",
         event=Event.RESOLVE,
-        warning="The work was done, and later callers are given this result. Its former owner can no longer finish it. "
-        "If the effect did not happen, it never will: look there first.",
+        one="This call counts as done and will not run again:",
+        many="These {count} calls count as done and will not run again, all with the same result:",
+        after="done, with the result",
+        warning="Later callers get the result. Its former owner can no longer finish it. If the work did not happen, "
+        "it never will: look there first.",
+    ),
+    "resolve_empty": Action(
+        title="Resolve with no result",
+        when="It was done, and has no result.",
+        past="resolved with no result",
+        event=Event.RESOLVE,
+        one="This call counts as done and will not run again:",
+        many="These {count} calls count as done and will not run again:",
+        after="done, with no result",
+        warning="Later callers get null. Its former owner can no longer finish it. If the work did not happen, it never "
+        "will: look there first.",
+    ),
+    "reopen": Action(
+        title="Reopen",
+        when="It was not done, and should be.",
+        past="reopened",
+        event=Event.REOPEN,
+        one="This call may run again:",
+        many="These {count} calls may run again:",
+        after="free to run",
+        warning="Nothing runs now. The next call with the key runs the work, from its first attempt; steps that are done "
+        "are not repeated. If the work did happen after all, it will happen twice: look there first.",
+    ),
+    "settle": Action(
+        title="Settle by lookup",
+        when="The lookup can say whether it was done.",
+        past="settled",
+        event=Event.TAKE,
+        one="The lookup was asked about this call, and this is what would happen:",
+        many="The lookup was asked about these {count} calls, and this is what would happen:",
+        warning="It is asked once more when you confirm, while the key is kept from everybody else. A call of which it then "
+        "says something else stays held.",
     ),
     "forget": Action(
         title="Forget",
+        when="Nobody needs the record, whatever happened.",
+        past="forgotten",
         event=Event.FORGET,
-        warning="The key's record and mark go, and the next call or message with it runs, whatever happened before. An "
-        "owner that is still at work is refused later.",
+        one="This call may run again, as if it had never come:",
+        many="These {count} calls may run again, as if they had never come:",
+        after="unknown",
+        warning="The record, its steps and the mark of the key go. The next call or message with it runs, whatever happened "
+        "before. An owner that is still at work is refused later.",
+        in_bulk=False,
     ),
 }
 OUTBOX_ACTIONS = {
     "retry": Action(
         title="Retry",
-        warning="The message goes back to its place, with all its attempts before it, and is published again.",
+        past="put back",
+        one="This message will be published again:",
+        many="",
+        warning="It goes back to its place, with all its attempts before it.",
     ),
     "drop": Action(
         title="Drop",
-        warning="The message is given up for good and never published. What waited behind it goes on.",
+        past="dropped",
+        one="This message is given up for good and never published:",
+        many="",
+        warning="What waited behind it goes on.",
     ),
 }
 
 
-class KeyTarget(Struct, frozen=True, kw_only=True):
-    """One key and, for `resolve`, what it is closed with."""
-
-    namespace: str
-    key: str
-    result: str = "null"
-    window: str = defaults.WINDOW
-
-
-def possible(state: str) -> dict[str, Action]:
+def possible(entry: Entry, *, lookup: bool) -> dict[str, Action]:
     """What may be done to a key in this state, by the table of states."""
-    if state == SEEN:
+    if entry.state == SEEN:
         return {"forget": KEY_ACTIONS["forget"]}
+    state = State.RESOLVED if entry.correctable else State(entry.state)
     return {
         name: action
         for name, action in KEY_ACTIONS.items()
-        if action.event is not None and allows(State(state), action.event)
+        # A lookup is asked about held keys; others take care of abandoned ones themselves.
+        if (name != "settle" or (lookup and state is State.HELD))
+        and action.event is not None
+        and allows(state, action.event)
     }
+
+
+def in_bulk(state: str, *, lookup: bool) -> dict[str, Action]:
+    """What may be done to many keys of one state at once."""
+    found = possible(Entry(state=state, namespace=""), lookup=lookup)
+    return {name: action for name, action in found.items() if action.in_bulk}
 
 
 def chosen(actions: dict[str, Action], name: str) -> Action:
@@ -82,40 +134,9 @@ def chosen(actions: dict[str, Action], name: str) -> Action:
     return actions[name]
 
 
-async def change_key(backend: Backend, name: str, target: KeyTarget) -> bool:
-    """Each is one step of the store, which refuses what is no longer so."""
-    once = backend.once(target.namespace, window=target.window)
-    if name == "release":
-        return await once.reopen(target.key)
-    if name == "resolve":
-        return await once.resolve(target.key, result=json_value(target.result))
-    return await once.forget(target.key)
-
-
-async def move_message(backend: Backend, name: Literal["retry", "drop"], message_id: str) -> bool:
-    assert backend.source is not None
-    moved = await (backend.source.retry if name == "retry" else backend.source.drop)([message_id])
-    return message_id in moved
-
-
-async def audited(
-    request: Request, backend: Backend, name: str, what: str, change: Callable[[], Awaitable[bool]]
-) -> str:
-    """Do it, with a line in the audit before and after; what came of it, for people."""
-    who = backend.who(request)
-    backend.audit.write(who=who, did=name, what=what, outcome="begins")
-    try:
-        outcome = "done" if await change() else "nothing to do: it is not in that state any more"
-    except DupeproofError as exc:
-        outcome = f"refused: {exc}"
-    except BaseException as exc:
-        backend.audit.write(who=who, did=name, what=what, outcome=f"unknown: {type(exc).__name__}")
-        raise
-    backend.audit.write(who=who, did=name, what=what, outcome=outcome)
-    return outcome
-
-
 def json_value(text: str) -> Any:
+    if not text.strip():
+        raise ConfigError("the result is empty; write it as JSON, or choose to resolve with no result")
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as exc:

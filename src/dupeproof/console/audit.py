@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 logger = logging.getLogger("dupeproof.audit")
-_SHOWN = 200
+_SHOWN = 2_000
+_BEGINS = "begins"
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class Line(Struct, frozen=True, kw_only=True, eq=False):
     at: datetime
     who: str
-    """The address, and the session where there is one."""
+    """The name of a person."""
     did: str
     what: str
     """A digest or the id of a message; never a key."""
@@ -31,6 +32,15 @@ class Audit:
         self._lines.appendleft(line)
         logger.info("%s", _one_line(f"{who}: {did} {what}: {outcome}"))
         return line
+
+    def begin(self, *, who: str, did: str, what: str) -> Line:
+        return self.write(who=who, did=did, what=what, outcome=_BEGINS)
+
+    def end(self, begun: Line, outcome: str) -> Line:
+        """What is shown is what came of it; the log keeps both lines."""
+        if begun in self._lines:
+            self._lines.remove(begun)
+        return self.write(who=begun.who, did=begun.did, what=begun.what, outcome=outcome)
 
     def lines(self, what: str | None = None) -> list[Line]:
         """The latest first; of one thing, or of all."""

@@ -19,6 +19,8 @@ class Bar(Struct, frozen=True):
 
 def line(values: Sequence[float], most: float) -> str:
     """Points of a polyline from left to right, for values from nothing to `most`."""
+    if len(values) == 1:
+        values = [values[0]] * 2
     step = WIDTH / max(len(values) - 1, 1)
     return " ".join(
         f"{n * step:.1f},{HEIGHT - (value / most if most else 0) * HEIGHT:.1f}"

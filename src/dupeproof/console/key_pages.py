@@ -1,207 +1,181 @@
-"""The pages that lead to a change: sign in, find a key, choose, confirm. Nothing is changed before the last step."""
+"""The pages that show keys: lists by state, and one key with its steps and its history."""
 
-from typing import Literal, cast
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Sequence
+from urllib.parse import urlencode
 
 import msgspec
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from dupeproof import defaults
-from dupeproof.console.actions import (
-    KEY_ACTIONS,
-    OUTBOX_ACTIONS,
-    KeyTarget,
-    audited,
-    change_key,
-    chosen,
-    json_value,
-    move_message,
-    possible,
-)
-from dupeproof.console.forms import fields, page, path_to
+from dupeproof.console.actions import SEEN, in_bulk, possible
+from dupeproof.console.changes import Known, known
+from dupeproof.console.forms import SHOWN_DIGITS, fields, page, path_to
+from dupeproof.console.listed_keys import MOST_AT_ONCE, PAGE, Wanted
 from dupeproof.console.request_limits import Backend, desk_of
-from dupeproof.core.durations import milliseconds
-from dupeproof.errors import ConfigError, NotReplayable, TokenError
+from dupeproof.core.protocols import AsyncListable, ability
+from dupeproof.core.records import Listed
+from dupeproof.errors import ConfigError, NotReplayable
+from dupeproof.guards.listings import LISTED_STATES
 from dupeproof.guards.results import Entry
 from dupeproof.keys.names import check_key, check_namespace, key_digest
 
-
-class SignInFirst(Exception):
-    """A change was asked for by somebody who may only look."""
-
-
-async def sign_in(request: Request) -> Response:
-    backend = desk_of(request)
-    if request.method != "POST":
-        return page(request, "sign_in.html", wrong=False)
-    given = (await fields(request)).get("token", "")
-    if not backend.sessions.is_token(given):
-        backend.audit.write(
-            who=backend.who(request), did="sign in", what="console", outcome="refused: wrong token"
-        )
-        return page(request, "sign_in.html", status=403, wrong=True)
-    backend.audit.write(who=backend.who(request), did="sign in", what="console", outcome="done")
-    response = RedirectResponse(path_to(request, "overview"), status_code=303)
-    backend.sessions.begin(request, response)
-    return response
+_DIGITS = re.compile("[0-9a-fA-F]{8,32}")
+_WHOLE = 32
+_MOST_CANDIDATES = 10
+_MOST_CHOICES = 50
+_PATIENCE = 10.0
 
 
-async def sign_out(request: Request) -> Response:
-    response = RedirectResponse(path_to(request, "overview"), status_code=303)
-    desk_of(request).sessions.end(request, response)
-    return response
+class Choice(Struct, frozen=True):
+    value: str
+    count: int
 
 
 async def keys(request: Request) -> Response:
-    """The key travels in the body of a POST, not in the address: addresses are logged and remembered."""
+    """A list of the keys in one state. GET: what is in the address are names of ours, never a key."""
+    if request.method == "POST":
+        return await _find(request)
     backend = desk_of(request)
-    if request.method != "POST":
-        return page(request, "keys.html", target=None)
-    target = _target(await fields(request))
-    entry = await backend.once(target.namespace).get(target.key)
-    digest = _digest(target)
+    wanted = wanted_of(dict(request.query_params))
+    if "again" in request.query_params:
+        backend.keys.look_again(wanted)
+    number = _page_number(request.query_params.get("page", "1"))
+    matches = await backend.keys.matches(wanted)
+    pages = max(1, -(-len(matches.listed) // PAGE))
+    number = min(number, pages)
+    shown = matches.listed[(number - 1) * PAGE : number * PAGE]
+    waiting = await backend.keys.waiting()
+    here = msgspec.to_builtins(wanted)
     return page(
         request,
         "keys.html",
-        target=target,
+        wanted=wanted,
+        matches=matches,
+        entries=await _as_they_stand(backend, shown, wanted.state),
+        first=(number - 1) * PAGE + 1,
+        number=number,
+        pages=pages,
+        at=lambda **changed: f"{path_to(request, 'keys')}?{urlencode(_given(here | changed))}",
+        states=[
+            (state, None if waiting.value is None else waiting.value.counts[state]) for state in LISTED_STATES
+        ],
+        choices=_choices(matches.kinds),
+        actions=in_bulk(wanted.state, lookup=backend.lookup is not None),
+        most=MOST_AT_ONCE,
+        size=PAGE,
+    )
+
+
+async def key(request: Request) -> Response:
+    """One key. Its digest may stand in the address, as it stands in logs."""
+    backend = desk_of(request)
+    digest = request.path_params["digest"].lower()
+    if not _DIGITS.fullmatch(digest) or len(digest) != _WHOLE:
+        raise ConfigError("this is not the digest of a key; find the key by what you know of it")
+    [found] = await known(backend, [digest], request.query_params.get("namespace", ""))
+    return page(
+        request,
+        "key.html",
         digest=digest,
-        entry=entry,
-        actions={} if entry is None else possible(entry.state),
-        result=_result(backend, entry),
-        audit=backend.audit.lines(digest),
+        entry=None if found is None else found.entry,
+        window=None if found is None else found.window,
+        actions={} if found is None else possible(found.entry, lookup=backend.lookup is not None),
+        result=None if found is None else _result(backend, found.entry),
+        audit=backend.audit.lines(digest[:SHOWN_DIGITS]),
     )
 
 
-async def confirm_key(request: Request) -> Response:
+async def _find(request: Request) -> Response:
+    """The key travels in the body of a POST, not in the address: addresses are logged and remembered."""
     backend = desk_of(request)
-    session = _session(backend, request)
     given = await fields(request)
-    target, name = _target(given), given.get("action", "")
-    action = chosen(KEY_ACTIONS, name)
-    json_value(target.result)
-    milliseconds(target.window, name="the window")
+    namespace = check_namespace(given.get("namespace", defaults.NAMESPACE).strip())
+    text = check_key(given.get("key"))
+    found = await _candidates(backend, namespace, text)
+    if len(found) == 1:
+        [entry] = found
+        query = f"?{urlencode({'namespace': namespace})}" if entry.state == SEEN else ""
+        return RedirectResponse(path_to(request, "key", digest=entry.digest) + query, status_code=303)
     return page(
         request,
-        "confirm.html",
-        action=action,
-        what=_digest(target),
-        to="change_key",
-        back="keys",
-        hidden=msgspec.to_builtins(target) | {"action": name},
-        confirmation=backend.sessions.ask(session, _asked(name, target)),
+        "found.html",
+        status=200 if found else 404,
+        namespace=namespace,
+        key=text,
+        entries=found,
+        digest=key_digest(namespace)(text).hex(),
+        most=_MOST_CANDIDATES,
     )
 
 
-async def do_key(request: Request) -> Response:
-    backend = desk_of(request)
-    session = _session(backend, request)
-    given = await fields(request)
-    target, name = _target(given), given.get("action", "")
-    action = chosen(KEY_ACTIONS, name)
-    await backend.sessions.confirmed(session, _asked(name, target), given.get("confirmation", ""))
-    what = _digest(target)
-    outcome = await audited(request, backend, name, what, lambda: change_key(backend, name, target))
-    backend.stats.outdated()
-    return page(
-        request,
-        "done.html",
-        action=action,
-        what=what,
-        outcome=outcome,
-        back="keys",
-        audit=backend.audit.lines(what),
-    )
+async def _candidates(backend: Backend, namespace: str, text: str) -> list[Entry]:
+    """The key itself, or else those whose digest begins with what was typed."""
+    digests = [key_digest(namespace)(text).hex()]
+    typed = text.strip().lower()
+    if _DIGITS.fullmatch(typed):
+        listable = ability(backend.store, AsyncListable)  # type: ignore[type-abstract]
+        if len(typed) == _WHOLE:
+            digests.append(typed)
+        elif listable is not None:
+            try:
+                async with asyncio.timeout(_PATIENCE):  # a Redis looks through a part of its keys
+                    found = await listable.find(typed, _MOST_CANDIDATES)
+            except TimeoutError:
+                raise ConfigError(
+                    "the store takes too long to look for these digits; give all 32 digits of the digest"
+                ) from None
+            digests += [digest.hex() for digest in found]
+    by_key, *by_digits = await known(backend, digests, namespace)
+    if by_key is not None:
+        return [by_key.entry]
+    return [each.entry for each in by_digits if each is not None]
 
 
-async def confirm_message(request: Request) -> Response:
-    backend = desk_of(request)
-    session = _session(backend, request)
-    name, message_id = _message(backend, await fields(request))
-    return page(
-        request,
-        "confirm.html",
-        action=chosen(OUTBOX_ACTIONS, name),
-        what=message_id,
-        to="change_message",
-        back="outbox",
-        hidden={"action": name, "id": message_id},
-        confirmation=backend.sessions.ask(session, {"action": name, "message": message_id}),
-    )
+def wanted_of(given: dict[str, str]) -> Wanted:
+    wanted = {name: given[name] for name in Wanted.__struct_fields__ if given.get(name)}
+    found = Wanted(**wanted)
+    found.listing(1)  # refuses a state or an order that does not exist
+    return found
 
 
-async def do_message(request: Request) -> Response:
-    backend = desk_of(request)
-    session = _session(backend, request)
-    given = await fields(request)
-    name, message_id = _message(backend, given)
-    action = chosen(OUTBOX_ACTIONS, name)
-    asked = {"action": name, "message": message_id}
-    await backend.sessions.confirmed(session, asked, given.get("confirmation", ""))
-    verb = cast("Literal['retry', 'drop']", name)
-    outcome = await audited(
-        request, backend, name, message_id, lambda: move_message(backend, verb, message_id)
-    )
-    if backend.outbox is not None:
-        backend.outbox.outdated()
-    return page(
-        request,
-        "done.html",
-        action=action,
-        what=message_id,
-        outcome=outcome,
-        back="outbox",
-        audit=backend.audit.lines(message_id),
-    )
+async def _as_they_stand(backend: Backend, listed: Sequence[Listed], state: str) -> list[Entry]:
+    """What a walk found may have changed since."""
+    now: list[Known | None] = await known(backend, [each.key.hex() for each in listed])
+    return [each.entry for each in now if each is not None and each.entry.state == state]
 
 
-async def refused(request: Request, exc: Exception) -> Response:
-    """Bad input, a confirmation that is not good, a store that is down: what to do is in the text."""
-    wrong_use = isinstance(exc, ConfigError | ValueError)
-    status = 403 if isinstance(exc, TokenError | SignInFirst) else 400 if wrong_use else 503
-    return page(request, "refused.html", status=status, error=str(exc))
+def _choices(kinds: Counter[tuple[str, str, str]]) -> dict[str, list[Choice]]:
+    """What there is to filter by, the most frequent first."""
+    found: dict[str, list[Choice]] = {}
+    for place, name in enumerate(("namespace", "name", "error")):
+        counts: Counter[str] = Counter()
+        for kind, count in kinds.items():
+            counts[kind[place]] += count
+        found[name] = [Choice(*each) for each in counts.most_common(_MOST_CHOICES) if each[0]]
+    return found
 
 
-def _session(backend: Backend, request: Request) -> str:
-    session = backend.sessions.of(request)
-    if session is None:
-        raise SignInFirst(
-            "This console is read-only: it was started without a token."
-            if backend.sessions.read_only
-            else "Sign in with the console's token before you change anything."
-        )
-    return session
+def _given(query: dict[str, object]) -> dict[str, object]:
+    return {
+        name: value
+        for name, value in query.items()
+        if value not in ("", 1) and (name, value) != ("order", "oldest")
+    }
 
 
-def _target(given: dict[str, str]) -> KeyTarget:
-    wanted = {name: given[name] for name in KeyTarget.__struct_fields__ if name in given}
-    return KeyTarget(
-        **wanted
-        | {
-            "namespace": check_namespace(given.get("namespace", defaults.NAMESPACE).strip()),
-            "key": check_key(given.get("key")),
-        }
-    )
+def _page_number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 6:
+        raise ConfigError("the page is a number")
+    return max(1, int(text))
 
 
-def _message(backend: Backend, given: dict[str, str]) -> tuple[str, str]:
-    if backend.source is None:
-        raise ConfigError("there is no outbox here; start the console with the database that has it")
-    if not given.get("id"):
-        raise ConfigError("which message? Choose one on the page of the outbox")
-    return given.get("action", ""), given["id"]
-
-
-def _digest(target: KeyTarget) -> str:
-    return key_digest(target.namespace)(target.key).hex()[:12]
-
-
-def _asked(name: str, target: KeyTarget) -> dict[str, str]:
-    """All of it, so that what is done is what was confirmed."""
-    return {"action": name, **msgspec.to_builtins(target)}
-
-
-def _result(backend: Backend, entry: Entry | None) -> str | None:
-    if entry is None or not backend.show_results or entry.state != "done":
+def _result(backend: Backend, entry: Entry) -> str | None:
+    if not backend.show_results or entry.state != "done":
         return None
     try:
         return msgspec.json.format(msgspec.json.encode(entry.result)).decode()

@@ -1,19 +1,24 @@
 """What all pages share: the store, what is known of it, who may change it."""
 
 import asyncio
-from typing import Any
+from collections.abc import Mapping
 
 from msgspec import Struct
 from starlette.requests import Request
 
 from dupeproof.console.audit import Audit
+from dupeproof.console.growth import Growth
+from dupeproof.console.listed_keys import ListedKeys
 from dupeproof.console.live_counts import ConsoleListener
 from dupeproof.console.sessions import Sessions
 from dupeproof.console.store_queries import Look
+from dupeproof.core.policy import Lookup
 from dupeproof.core.protocols import AsyncStore
 from dupeproof.core.records import Stats
 from dupeproof.doctor import Report, examine
 from dupeproof.guards import AsyncOnce
+from dupeproof.guards.claims_async import AsyncClaims
+from dupeproof.guards.lookups import check_lookup
 from dupeproof.guards.options import resolve_store
 from dupeproof.inbox.groups import Group, read_groups
 from dupeproof.outbox.reports import DeadMessage, OutboxStatus
@@ -41,8 +46,11 @@ class Backend:
         database: str | None,
         listener: ConsoleListener | None,
         token: str | None,
+        users: Mapping[str, str] | None,
+        lookup: Lookup | None,
         show_results: bool,
     ) -> None:
+        check_lookup(lookup, is_async=True)
         url = store if isinstance(store, str) else None
         database = _sql_database(url) if database is None else database
         self.name = type(store).__name__ if url is None else redact(url)
@@ -51,7 +59,11 @@ class Backend:
         self.audit = Audit()
         self.store: AsyncStore = resolve_store(store, open_async_store, is_async=True)
         self._owned = url is not None
-        self.sessions = Sessions(token, self.store)
+        self.sessions = Sessions(token, users, self.store)
+        self.keys = ListedKeys(self.store)
+        self.lookup = lookup
+        self._asking: AsyncOnce | None = None
+        self.growth = Growth()
         self.source: AsyncSource | None = None if database is None else open_async_source(database)
         self.stats: Look[Stats] = Look(self.store.stats)
         self.health: Look[Report] | None = None
@@ -63,20 +75,27 @@ class Backend:
             self.groups = Look(lambda: asyncio.to_thread(read_groups, database))
             self.outbox = Look(self._outbox)
 
-    def once(self, namespace: str, **options: Any) -> AsyncOnce:
-        return AsyncOnce(self.store, namespace=namespace, **options)
+    def claims(self) -> AsyncClaims:
+        """Under which keys are owned while a lookup is asked about them."""
+        if self._asking is None:
+            self._asking = AsyncOnce(self.store)
+        return self._asking.claims(name="", codec=self._asking.codec)
 
-    def who(self, request: Request) -> str:
-        """For the audit: the address, and the beginning of the session's id."""
-        address = "unknown" if request.client is None else request.client.host
-        session = self.sessions.of(request)
-        return address if session is None else f"{address} session {session[:8]}"
+    def changed(self) -> None:
+        """Figures and lists that were read before are out of date."""
+        self.stats.outdated()
+        self.keys.outdated()
+        if self.outbox is not None:
+            self.outbox.outdated()
 
     async def _outbox(self) -> OutboxState:
         assert self.source is not None
         return OutboxState(await self.source.status(), await self.source.dead(_MOST_DEAD))
 
     async def close(self) -> None:
+        await self.keys.close()
+        if self._asking is not None:
+            await self._asking.close()
         if self.source is not None:
             await self.source.close()
         if self._owned:

@@ -27,6 +27,7 @@ from dupeproof.core.records import (
     Release,
     Renew,
     Reservation,
+    Sample,
     Stats,
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
@@ -137,6 +138,12 @@ class Listable(Protocol):
 
     def find(self, digits: str, limit: int) -> list[bytes]:
         """The digests that begin with these hexadecimal digits, at most `limit`."""
+        ...
+
+    def sample(self, limit: int) -> Sample:
+        """About `limit` records or, where they stand among other keys, those among so many. Takes as long, however many
+        there are.
+        """
         ...
 
     def records(self) -> Iterator[list[Listed]]:

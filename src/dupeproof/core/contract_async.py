@@ -26,6 +26,7 @@ from dupeproof.core.records import (
     Release,
     Renew,
     Reservation,
+    Sample,
     Stats,
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
@@ -136,6 +137,12 @@ class AsyncListable(Protocol):
 
     async def find(self, digits: str, limit: int) -> list[bytes]:
         """The digests that begin with these hexadecimal digits, at most `limit`."""
+        ...
+
+    async def sample(self, limit: int) -> Sample:
+        """About `limit` records or, where they stand among other keys, those among so many. Takes as long, however many
+        there are.
+        """
         ...
 
     def records(self) -> AsyncIterator[list[Listed]]:

@@ -49,6 +49,34 @@ class Kind(StrEnum):
     """A batch was sent to a store; `name` is the verb. Only for listeners that have `wants_store_calls`."""
 
 
+OF_CLAIMS = (
+    Kind.WON,
+    Kind.TOOK_OVER,
+    Kind.FINISHED,
+    Kind.REPLAYED,
+    Kind.NOT_REPLAYABLE,
+    Kind.FAILED,
+    Kind.BUSY,
+    Kind.MISMATCH,
+    Kind.HELD,
+    Kind.ON_HOLD,
+    Kind.SETTLED,
+    Kind.DEAD,
+    Kind.LOST,
+    Kind.ABANDONED,
+    Kind.RELEASED,
+    Kind.STORE_DOWN,
+)
+OF_MARKS = (Kind.SEEN, Kind.FRESH)
+OF_TOKENS = (*OF_MARKS, Kind.MISMATCH)
+OF_INBOXES = (*OF_MARKS, Kind.LATE)
+OF_CONSUMERS = (*OF_INBOXES, Kind.FAILED, Kind.DEAD)
+OF_TOPICS = (Kind.FAILED, Kind.DEAD)
+OF_RELAYS = (Kind.SENT, Kind.SENT_AGAIN, Kind.PUBLISHER_DOWN, Kind.STORE_DOWN)
+OF_PURGERS = (Kind.PURGED, Kind.STORE_DOWN)
+"""What each of them may emit, and so counts from 0 on: see `count_from_zero`."""
+
+
 class Event(Struct, frozen=True, kw_only=True):
     kind: Kind
     namespace: str
@@ -134,6 +162,23 @@ def _count_of(listener: object, kind: Kind, namespace: str, name: str) -> "itert
         logger.exception("An event listener failed to count; it gets the events instead")
         return None
     return found if isinstance(found, itertools.count) else None
+
+
+def count_from_zero(
+    listeners: Sequence[Listener], kinds: Iterable[Kind], namespace: str, name: str = ""
+) -> None:
+    """Make the counts of what may happen, before it does.
+
+    A counter that appears with the first event has never been 0: whoever asks how much it grew is told that it did not.
+    """
+    for listener in listeners:
+        count_of = getattr(listener, "count_of", None)
+        try:
+            if count_of is not None:
+                for kind in kinds:
+                    count_of(kind, namespace, name)
+        except Exception:
+            logger.exception("An event listener failed to count; it gets the events instead")
 
 
 def publish(listeners: Sequence[Listener], event: Event) -> None:

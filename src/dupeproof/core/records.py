@@ -1,5 +1,6 @@
 """What goes into a store and what comes out of one. Times are whole milliseconds of the store's own clock."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -58,6 +59,8 @@ class Fail(Struct, frozen=True, gc=False):
     dead: bool = False
     hold: bool = False
     """When set the key is held: the work may have happened, so nothing but a person or a lookup opens it again."""
+    since: int = 0
+    """Since when it is held, where it was before a lookup was asked. From now on unless given."""
 
 
 class Release(Struct, frozen=True, gc=False):
@@ -191,6 +194,21 @@ class Listed(Struct, frozen=True, gc=False):
     key: bytes
     record: Record
     now: int
+
+
+class Sample(Struct, frozen=True, gc=False):
+    """Some of all records, by chance: those whose digests come first, or which a hash table has first."""
+
+    records: list[Listed]
+    share: float
+    """Of all, these; 1.0 if there are no others."""
+
+
+def share_of(first: Sequence[bytes], limit: int) -> float:
+    """Of all digests, these first ones of at most `limit`: digests are spread evenly, so the last one says how far they reach."""
+    if len(first) < limit:
+        return 1.0
+    return (int.from_bytes(first[-1], "big") + 1) / 2**128
 
 
 class Stats(Struct, frozen=True, kw_only=True):

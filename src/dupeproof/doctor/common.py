@@ -56,13 +56,42 @@ def judge_purge(expired: int, oldest_seconds: float | None) -> Iterator[Finding]
         )
 
 
-def judge_outbox(backlog: int, oldest: float | None, dead: int) -> Iterator[Finding]:
+def judge_waiting(held: int, oldest_held: float | None, dead: int) -> Iterator[Finding]:
+    """Keys that wait for a person."""
+    if held:
+        since = "" if oldest_held is None else f", the oldest for {about(int(oldest_held * 1_000))}"
+        yield warning(
+            "held-keys",
+            f"{counted(held, 'key is', 'keys are')} held{since}",
+            "their effect may have happened, and their callers are refused until somebody says whether it did",
+            "`dupeproof list URL --state held`; look whether it happened, then `dupeproof settle` or `dupeproof resolve`",
+        )
+    if dead:
+        yield warning(
+            "dead-keys",
+            f"{counted(dead, 'key is', 'keys are')} dead, with all attempts used up",
+            "their work was not done, and is not tried again by itself",
+            "`dupeproof list URL --state dead`; mend the cause, then `dupeproof resolve --reopen`",
+        )
+
+
+def judge_outbox(
+    backlog: int, oldest: float | None, dead: int, relay_seen: float | None
+) -> Iterator[Finding]:
+    """`relay_seen`: seconds since a relay had messages in its hands, None where none ever had."""
     if oldest is not None and oldest > BACKLOG_SECONDS:
+        if relay_seen is None:
+            relay, why = ", and no relay was ever here", "they are not lost, but no relay is running"
+        elif relay_seen > BACKLOG_SECONDS:
+            relay = f", and no relay has taken any for {about(int(relay_seen * 1_000))}"
+            why = "they are not lost, but no relay is running, or all that is left waits for a retry or behind a dead message"
+        else:
+            relay, why = "", "they are not lost, but they are not published fast enough"
         yield warning(
             "outbox-backlog",
             f"{counted(backlog, 'message waits', 'messages wait')} in the outbox, "
-            f"the oldest for {about(int(oldest * 1_000))}",
-            "they are not lost, but nobody publishes them, or not fast enough",
+            f"the oldest for {about(int(oldest * 1_000))}{relay}",
+            why,
             "start a relay (`dupeproof relay --source URL --to …`), or another one; `dupeproof outbox status URL` shows more",
         )
     if dead:

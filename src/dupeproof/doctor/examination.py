@@ -57,7 +57,7 @@ def _looked(url: StoreURL) -> tuple[dict[str, Any], dict[str, int], Iterator[Fin
 
         nodes, kind = redis.look(url)
         facts = {"kind": kind, "primaries": len(nodes), **_plain(nodes[0])} if nodes else {"kind": kind}
-        return facts, {}, redis.judge(nodes, kind)
+        return facts, {}, [*redis.judge(nodes, kind), *redis.judge_keys(url)]
     if scheme in ("postgresql", "postgres"):
         from dupeproof.doctor import postgres  # noqa: PLC0415 - an extra
 

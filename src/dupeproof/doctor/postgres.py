@@ -10,7 +10,7 @@ from msgspec import Struct
 from psycopg.rows import dict_row
 
 from dupeproof.core.durations import about
-from dupeproof.doctor.common import judge_clock, judge_latency, judge_outbox, judge_purge
+from dupeproof.doctor.common import judge_clock, judge_latency, judge_outbox, judge_purge, judge_waiting
 from dupeproof.doctor.findings import Finding, error, note, warning
 from dupeproof.stores.postgres.faults import unavailable
 from dupeproof.stores.postgres.migrations import migrations
@@ -61,9 +61,19 @@ _EXPIRED = """
 _OUTBOX = """
     SELECT count(*) AS backlog,
            extract(epoch FROM clock_timestamp() - min(coalesce(not_before, created_at)))::float8 AS oldest,
-           (SELECT count(*) FROM dupeproof_outbox_dead) AS dead
+           (SELECT count(*) FROM dupeproof_outbox_dead) AS dead,
+           (SELECT extract(epoch FROM clock_timestamp() - max(lease_until))::float8
+            FROM dupeproof_outbox_shards WHERE isfinite(lease_until)) AS relay_seen
     FROM dupeproof_outbox WHERE coalesce(not_before, created_at) <= clock_timestamp()
 """
+_WAITING = """
+    SELECT count(*) FILTER (WHERE state = 'dead') AS dead, count(*) FILTER (WHERE state <> 'dead') AS held,
+           extract(epoch FROM clock_timestamp() - min(lease_until) FILTER (WHERE state <> 'dead'))::float8 AS oldest
+    FROM dupeproof_records
+    WHERE purge_from = 'infinity' AND expires_at = 'infinity'
+          AND (state = 'dead' OR (state = 'running' AND hold AND lease_until <= clock_timestamp()))
+"""
+"""By the index on purge_from, as `dupeproof list` finds them."""
 _WINDOWS = "SELECT consumer_group, milliseconds FROM dupeproof_windows"
 _STATEMENT_POOLING = "statement pooling"
 
@@ -90,6 +100,11 @@ class Facts(Struct, frozen=True, kw_only=True):
     backlog: int
     oldest_message: float | None
     dead_messages: int
+    relay_seen: float | None
+    """Seconds since a relay had messages in its hands."""
+    held: int
+    oldest_held: float | None
+    dead_keys: int
     windows: dict[str, int]
     latency: float
     clock_apart: float
@@ -133,7 +148,10 @@ def _facts(connection: Connection, *, transactions: bool) -> Facts:
     schema = [row["version"] for row in _optional(connection, _VERSIONS)] or None
     made = [name for each in migrations() if each.version in (schema or ()) for name in each.tables]
     [expired] = _optional(connection, _EXPIRED) or [{"rows": 0, "oldest": None}]
-    [outbox] = _optional(connection, _OUTBOX) or [{"backlog": 0, "oldest": None, "dead": 0}]
+    [outbox] = _optional(connection, _OUTBOX) or [
+        {"backlog": 0, "oldest": None, "dead": 0, "relay_seen": None}
+    ]
+    [waiting] = _optional(connection, _WAITING) or [{"held": 0, "oldest": None, "dead": 0}]
     latency, apart = _timed(connection)
     return Facts(
         version=settings["version"],
@@ -157,6 +175,10 @@ def _facts(connection: Connection, *, transactions: bool) -> Facts:
         backlog=outbox["backlog"],
         oldest_message=outbox["oldest"],
         dead_messages=outbox["dead"],
+        relay_seen=outbox["relay_seen"],
+        held=waiting["held"],
+        oldest_held=waiting["oldest"],
+        dead_keys=waiting["dead"],
         windows={row["consumer_group"]: row["milliseconds"] for row in _optional(connection, _WINDOWS)},
         latency=latency,
         clock_apart=apart,
@@ -192,7 +214,8 @@ def judge(facts: Facts) -> Iterator[Finding]:
     yield from _judge_tables(facts)
     yield from _judge_sessions(facts)
     yield from judge_purge(facts.expired, facts.oldest_expired)
-    yield from judge_outbox(facts.backlog, facts.oldest_message, facts.dead_messages)
+    yield from judge_waiting(facts.held, facts.oldest_held, facts.dead_keys)
+    yield from judge_outbox(facts.backlog, facts.oldest_message, facts.dead_messages, facts.relay_seen)
     yield from judge_latency(facts.latency)
     yield from judge_clock(facts.clock_apart)
 

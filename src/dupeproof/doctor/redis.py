@@ -3,14 +3,18 @@
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 from msgspec import Struct
 from redis.exceptions import ResponseError
 
 from dupeproof.core.plurals import counted
-from dupeproof.doctor.common import judge_clock, judge_latency
+from dupeproof.core.states import State
+from dupeproof.doctor.common import judge_clock, judge_latency, judge_waiting
 from dupeproof.doctor.findings import Finding, error, note, warning
+from dupeproof.errors import DupeproofError
+from dupeproof.stores.redis import open_sync
 from dupeproof.stores.redis.client import Client
 from dupeproof.stores.redis.faults import translated
 from dupeproof.stores.redis.layout import info as parsed_info
@@ -22,6 +26,7 @@ from dupeproof.stores.urls import StoreURL
 OLDEST_VERSION = (7, 0)
 _PINGS = 7
 _FULL_FROM = 0.9
+_MOST_WAITING = 100_000
 
 
 class NodeFacts(Struct, frozen=True, kw_only=True):
@@ -53,6 +58,25 @@ def look(url: StoreURL) -> tuple[list[NodeFacts], str]:
             return [_facts(node) for node in client.primaries()], wanted.kind
     finally:
         client.close()
+
+
+def judge_keys(url: StoreURL) -> Iterator[Finding]:
+    """Of all nodes together: those that wait for a person, by their index."""
+    try:
+        with closing(open_sync(url)) as store:
+            waiting = store.waiting(_MOST_WAITING)
+    except DupeproofError as exc:
+        yield note(
+            "keys-hidden",
+            f"held and dead keys could not be looked at: {exc}",
+            "some may wait for a person",
+            "mend what else is found here, or give this user the rights that a guard needs",
+        )
+        return
+    held = [each for each in waiting if each.record.situation(each.now) is State.HELD]
+    dead = sum(each.record.situation(each.now) is State.DEAD for each in waiting)
+    longest = max((each.now - each.record.since(each.now) for each in held), default=None)
+    yield from judge_waiting(len(held), None if longest is None else longest / 1_000, dead)
 
 
 def judge(nodes: list[NodeFacts], kind: str) -> Iterator[Finding]:

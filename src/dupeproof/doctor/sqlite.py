@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from dupeproof.core.clock import system_clock
-from dupeproof.doctor.common import judge_outbox, judge_purge
+from dupeproof.doctor.common import judge_outbox, judge_purge, judge_waiting
 from dupeproof.doctor.findings import Finding, error, note, warning
 from dupeproof.errors import ConfigError
 from dupeproof.stores.sqlite.connection import NAMES
@@ -50,8 +50,15 @@ _EXPIRED = """
         WHERE purge_from > 0 AND purge_from <= :now AND expires_at <= :now)
 """
 _OUTBOX = """
-    SELECT count(*), :now - min(coalesce(not_before, created_at)), (SELECT count(*) FROM dupeproof_outbox_dead)
+    SELECT count(*), :now - min(coalesce(not_before, created_at)), (SELECT count(*) FROM dupeproof_outbox_dead),
+           (SELECT max(0, :now - max(lease_until)) FROM dupeproof_outbox_shards WHERE lease_until > 0)
     FROM dupeproof_outbox WHERE coalesce(not_before, created_at) <= :now
+"""
+_WAITING = """
+    SELECT coalesce(sum(state <> 'dead'), 0), :now - min(CASE WHEN state <> 'dead' THEN lease_until END),
+           coalesce(sum(state = 'dead'), 0)
+    FROM dupeproof_records
+    WHERE purge_from = 0 AND (state = 'dead' OR (state = 'running' AND hold AND lease_until <= :now))
 """
 
 
@@ -67,6 +74,11 @@ class Facts(Struct, frozen=True, kw_only=True):
     backlog: int
     oldest_message: float | None
     dead_messages: int
+    relay_seen: float | None
+    """Seconds since a relay had messages in its hands."""
+    held: int
+    oldest_held: float | None
+    dead_keys: int
     windows: dict[str, int]
     damage: str | None
 
@@ -126,7 +138,8 @@ def judge(facts: Facts) -> Iterator[Finding]:
             "restore the file from a backup, or start a new one and expect duplicates within the window",
         )
     yield from judge_purge(facts.expired, facts.oldest_expired)
-    yield from judge_outbox(facts.backlog, facts.oldest_message, facts.dead_messages)
+    yield from judge_waiting(facts.held, facts.oldest_held, facts.dead_keys)
+    yield from judge_outbox(facts.backlog, facts.oldest_message, facts.dead_messages, facts.relay_seen)
 
 
 def file_system(path: Path, mounts: Path = MOUNTS) -> str | None:
@@ -150,7 +163,10 @@ def _facts(connection: sqlite3.Connection, synchronous: str, kind: str | None) -
     now = {"now": system_clock()}
     readable = not missing and checked == "ok"
     expired, oldest = (0, None) if not readable else connection.execute(_EXPIRED, now).fetchone()
-    backlog, waited, dead = (0, None, 0) if not readable else connection.execute(_OUTBOX, now).fetchone()
+    backlog, waited, dead, seen = (
+        (0, None, 0, None) if not readable else connection.execute(_OUTBOX, now).fetchone()
+    )
+    held, held_for, dead_keys = (0, None, 0) if not readable else connection.execute(_WAITING, now).fetchone()
     windows = (
         []
         if missing
@@ -163,10 +179,18 @@ def _facts(connection: sqlite3.Connection, synchronous: str, kind: str | None) -
         synchronous=synchronous,
         missing=missing,
         expired=expired,
-        oldest_expired=None if oldest is None else oldest / 1_000,
+        oldest_expired=_seconds(oldest),
         backlog=backlog,
-        oldest_message=None if waited is None else waited / 1_000,
+        oldest_message=_seconds(waited),
         dead_messages=dead,
+        relay_seen=_seconds(seen),
+        held=held,
+        oldest_held=_seconds(held_for),
+        dead_keys=dead_keys,
         windows=dict(windows),
         damage=None if checked == "ok" else checked,
     )
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1_000

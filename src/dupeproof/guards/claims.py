@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from dupeproof.core import outcomes
 from dupeproof.core.codecs import Codec, Unstorable
 from dupeproof.core.crashes import Crashed, armed, reached
-from dupeproof.core.events import Emitters, Kind, logger
+from dupeproof.core.events import OF_CLAIMS, Emitters, Kind, count_from_zero, logger
 from dupeproof.core.policy import Lookup, Policy
 from dupeproof.core.records import NOT_REPLAYABLE, ClaimRequest, Fail, Finish, Found, Renew, Terms
 from dupeproof.core.states import State
@@ -28,7 +28,7 @@ from dupeproof.guards.functions import KnownReturns
 from dupeproof.guards.heartbeat import RenewalSchedule
 from dupeproof.guards.journal import Steps
 from dupeproof.guards.lookups import Done, NotDone, Unknown, check_settlement
-from dupeproof.guards.results import DeadCall, Entry, make_entry, replay
+from dupeproof.guards.results import DeadCall, Entry, make_entry, moment_of, replay
 from dupeproof.guards.runtime import IS_ASYNC, UNANSWERED, awaited
 from dupeproof.guards.steps import Inner, Scope, check_name, current
 from dupeproof.keys.ids import content_id
@@ -413,12 +413,12 @@ class Claim:
         self._check_open()
         self._hold(storable(reason))
 
-    def _hold(self, reason: str) -> None:
+    def _hold(self, reason: str, since: int = 0) -> None:
         if not self.guarded:
             return
         self.shut()
         terms = self._request.terms
-        change = Fail(self._request.key, self.token, terms.window, reason, hold=True)
+        change = Fail(self._request.key, self.token, terms.window, reason, hold=True, since=since)
         try:
             ours = self._of.engine.hold(change, terms.lease)
         except StoreUnavailable:
@@ -427,12 +427,16 @@ class Claim:
             return
         self._publish(Kind.ON_HOLD if ours else Kind.LOST)
 
-    def settle_with(self, lookup: Lookup, entry: Entry) -> str:
-        """Ask about a key that this claim was not made for: done, not_done, unknown, failed, or gone if it is not held."""
+    def settle_with(self, lookup: Lookup, entry: Entry, token: bytes = b"") -> str:
+        """Ask about a key that this claim was not made for: done, not_done, unknown, failed, or gone if it is not held.
+
+        With the `token` it was seen under, it is gone also if somebody has had it since.
+        """
         self._request = replace(self._request, key=bytes.fromhex(entry.digest))
-        found = self._take()
+        found = self._take(token)
         if found is None:
             return "gone"
+        since = found.record.since(found.now)
         terms = self._request.terms
         self._request = replace(
             self._request, terms=replace(terms, window=found.record.window or terms.window)
@@ -450,13 +454,13 @@ class Claim:
             return "gone"
         except Exception:
             logger.exception("%s stays held: its lookup failed", self._title())
-            self._hold(entry.error or "")
+            self._hold(entry.error or "", since)
             return "failed"
         except BaseException:
-            self._hold(entry.error or "")
+            self._hold(entry.error or "", since)
             raise
         if isinstance(answer, Unknown):
-            self._hold(entry.error or "")
+            self._hold(entry.error or "", since)
             return "unknown"
         try:
             if isinstance(answer, Done):
@@ -468,11 +472,13 @@ class Claim:
         self._publish(Kind.SETTLED)
         return "done" if isinstance(answer, Done) else "not_done"
 
-    def _take(self) -> Found | None:
+    def _take(self, token: bytes = b"") -> Found | None:
         """Own a held key, to ask whether its work has happened. None when it is not held any more."""
         store, terms = self._of.engine.store, self._of.policy.terms
         [found] = store.get([self._request.key])
         if found is None or found.record.situation(found.now) is not State.HELD:
+            return None
+        if token and found.record.token != token:
             return None
         window = found.record.window or terms.window
         [ours] = store.renew([Renew(self._request.key, found.record.token, terms.lease, window, self.token)])
@@ -489,8 +495,15 @@ class Claim:
         entry = make_entry(self._of.policy.terms.namespace, self._request.key, found, None)
         args, kwargs = self.call
         reason = entry.error or "" if entry is not None else ""
+        # Of one that was abandoned, nobody has kept since when: it is taken for the youngest it can be.
+        since = 0 if found is None else found.record.since(found.now) if state == "held" else found.now
         try:
-            shown = Entry(state=state, namespace="") if entry is None else replace(entry, state=state)
+            moment = moment_of(since)
+            shown = (
+                Entry(state=state, namespace="")
+                if entry is None
+                else replace(entry, state=state, since=moment)
+            )
             answer = check_settlement(awaited(lookup(shown, *args, **kwargs)), lookup)
             if isinstance(answer, Done) and answer.step is not None:
                 self._own_steps().settle(answer)
@@ -499,16 +512,20 @@ class Claim:
             self._ask_anew()
             return
         except BaseException as exc:
-            self._hold(reason)
+            self._hold(reason, since)
             self.won = False
             if isinstance(exc, ConfigError) or not isinstance(exc, Exception):
                 raise
-            raise Held(f"{self._title()} is held: its lookup failed with {error_name(exc)}") from exc
+            raise Held(
+                f"{self._title()} is held: its lookup failed with {error_name(exc)}", asked=True
+            ) from exc
         if isinstance(answer, Unknown):
-            self._hold(reason)
+            self._hold(reason, since)
             self.won = False
             self._publish(Kind.HELD)
-            raise Held(f"{self._title()} is held: its lookup does not know whether the work has happened")
+            raise Held(
+                f"{self._title()} is held: its lookup does not know whether the work has happened", asked=True
+            )
         if isinstance(answer, Done):
             stored = self._finish(answer.value)
             self.won = False
@@ -656,6 +673,7 @@ class Claims:
         self.engine = engine
         self.policy = policy
         self.codec = codec
+        count_from_zero(engine.listeners, OF_CLAIMS, policy.terms.namespace, name)
         self.emitters = Emitters(engine.listeners, policy.terms.namespace, name)
         self.won, self.finished = self.emitters[Kind.WON], self.emitters[Kind.FINISHED]
         self.digest = digest

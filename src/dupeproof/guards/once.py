@@ -12,7 +12,17 @@ from typing import Any, ParamSpec, Self, TypeVar
 from dupeproof import defaults
 from dupeproof.core.codecs import Codec, JsonCodec, Unstorable
 from dupeproof.core.durations import Duration, milliseconds
-from dupeproof.core.events import Emitters, Event, Kind, Listener, as_listeners, publish, store_observers
+from dupeproof.core.events import (
+    OF_MARKS,
+    Emitters,
+    Event,
+    Kind,
+    Listener,
+    as_listeners,
+    count_from_zero,
+    publish,
+    store_observers,
+)
 from dupeproof.core.policy import Errors, Lookup, OnAbandoned, OnBusy, OnError, OnStoreDown, make_policy
 from dupeproof.core.protocols import Listable, SeenSet, Store, ability
 from dupeproof.core.records import Finish, FoundMark, Health, Mark, Record, Release, Stats
@@ -104,6 +114,7 @@ class Once:
         self._owned = isinstance(store, str)
         self._engine = Engine(self._store, listeners, on_dead, make_cache(cache, cache_for))
         self._seen_set = self._store if isinstance(self._store, SeenSet) else None
+        count_from_zero(listeners, (*OF_MARKS, Kind.PURGED), namespace)
         self._emitters = Emitters(listeners, namespace)
         self._claims = Claims(self._engine, self._policy, self._digest, self._codec)
 

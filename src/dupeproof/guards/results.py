@@ -93,7 +93,7 @@ def make_entry(namespace: str, key: bytes, found: Found | None, mark: FoundMark 
             namespace=namespace,
             digest=key.hex(),
             meta=meta,
-            expires_at=_moment(mark.expires_at),
+            expires_at=moment_of(mark.expires_at),
         )
     return _entry(key, found.record, found.now, meta)
 
@@ -106,13 +106,13 @@ def _entry(key: bytes, record: Record, now: int, meta: Any) -> Entry:
         digest=key.hex(),
         key=record.kept_key or None,
         name=record.name,
-        since=_moment(record.since(now)),
+        since=moment_of(record.since(now)),
         steps={name: "done" if step.done else "begun" for name, step in read_journal(record).items()},
         meta=meta,
         attempts=record.attempt,
-        created_at=_moment(record.created_at),
-        finished_at=_moment(record.finished_at),
-        expires_at=_moment(record.expires_at),
+        created_at=moment_of(record.created_at),
+        finished_at=moment_of(record.finished_at),
+        expires_at=moment_of(record.expires_at),
         lease_left=(record.lease_until - now) / 1_000 if record.state == "running" else None,
         error=record.error or None,
         correctable=record.state is State.RESOLVED,
@@ -137,5 +137,5 @@ def replay(result: bytes, codec_name: str, codec: Codec, returns: Any) -> Any:
         ) from exc
 
 
-def _moment(milliseconds: int) -> datetime | None:
+def moment_of(milliseconds: int) -> datetime | None:
     return datetime.fromtimestamp(milliseconds / 1_000, UTC) if milliseconds else None

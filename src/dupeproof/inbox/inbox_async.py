@@ -9,7 +9,7 @@ from typing import Any
 from dupeproof import defaults
 from dupeproof.core.crashes import armed, reached
 from dupeproof.core.durations import Duration
-from dupeproof.core.events import Event, Listener, as_listeners, publish
+from dupeproof.core.events import OF_INBOXES, Event, Listener, as_listeners, count_from_zero, publish
 from dupeproof.core.lateness import Lateness, Tally, lateness_by_group
 from dupeproof.errors import ConfigError
 from dupeproof.inbox import statements, windows
@@ -62,6 +62,7 @@ class AsyncInbox:
         self._opened = None if database is None else opened(database)
         self._listeners = as_listeners(events)
         self.group = group
+        count_from_zero(self._listeners, OF_INBOXES, group)
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         """A transaction on `database`, for consumers without a connection of their own: `async with … as connection`.

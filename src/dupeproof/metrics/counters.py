@@ -43,8 +43,10 @@ class Tallies(forks.Locked):
 
     def read(self) -> dict[Labels, int]:
         with self._lock:
-            ones = {labels: _value(count) for labels, count in self._ones.items()}
-            return dict(Counter(ones) + self._more)
+            found = {labels: _value(count) for labels, count in self._ones.items()}
+            for labels, count in self._more.items():
+                found[labels] = found.get(labels, 0) + count
+            return found
 
     def _new(self, kind: Kind, namespace: str, name: str) -> "itertools.count[int]":
         with self._lock:

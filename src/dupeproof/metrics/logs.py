@@ -7,6 +7,7 @@ from dupeproof.core.events import Event, Kind, logger
 
 LEVELS = {
     Kind.HELD: logging.WARNING,
+    Kind.ON_HOLD: logging.WARNING,
     Kind.DEAD: logging.ERROR,
     Kind.LOST: logging.WARNING,
     Kind.MISMATCH: logging.WARNING,

@@ -58,7 +58,8 @@ class PostgresSource(PostgresStore):
         return int(removed)
 
     def status(self) -> OutboxStatus:
-        [row] = self._run("outbox_status")
+        [(*row, seen)] = self._run("outbox_status")
+        row.append(None if seen is None else max(0.0, seen))  # a lease ends in the future
         return OutboxStatus(*row)
 
     def dead(self, limit: int) -> list[DeadMessage]:

@@ -57,7 +57,8 @@ class AsyncPostgresSource(AsyncPostgresStore):
         return int(removed)
 
     async def status(self) -> OutboxStatus:
-        [row] = await self._run("outbox_status")
+        [(*row, seen)] = await self._run("outbox_status")
+        row.append(None if seen is None else max(0.0, seen))  # a lease ends in the future
         return OutboxStatus(*row)
 
     async def dead(self, limit: int) -> list[DeadMessage]:

@@ -9,7 +9,17 @@ from typing import Self
 from dupeproof import defaults
 from dupeproof.core.crashes import armed, reached
 from dupeproof.core.durations import Duration
-from dupeproof.core.events import Event, Kind, Listener, as_listeners, logger, publish
+from dupeproof.core.events import (
+    OF_RELAYS,
+    OF_TOPICS,
+    Event,
+    Kind,
+    Listener,
+    as_listeners,
+    count_from_zero,
+    logger,
+    publish,
+)
 from dupeproof.core.tokens import new_token
 from dupeproof.errors import BrokerFull, BrokerUnavailable, ConfigError, StoreUnavailable
 from dupeproof.keys.names import key_digest
@@ -28,6 +38,7 @@ from dupeproof.outbox.runtime import Rest, open_source
 _SPACE = "outbox"
 _PURGE_BATCH = 5_000
 _MOST_UNREACHED = 10_000
+_MOST_TOPICS = 100
 _LONGEST_OUTAGE_PAUSE = 10.0
 """Seconds. Of a message that fails one may wait long for the next try; of a database that was down, not."""
 _BREATH = 0.1
@@ -100,6 +111,9 @@ class Relay:
         self._source = open_source(source)
         self._listen = listen
         self._listeners = as_listeners(events)
+        self._topics: set[str] = set()
+        """That were met, as long as they are few: those that are counted by themselves."""
+        count_from_zero(self._listeners, OF_RELAYS, _SPACE)
         self._rest: Rest | None = None
         self._stop_by: float | None = None
         self._failures = 0
@@ -220,6 +234,7 @@ class Relay:
         messages = self._source.take(token, policy.lease, MAX_LANES, policy.batch)
         if not messages:
             return None
+        self._count_topics(messages)
         deadline = began + policy.lease / 1_000 * _SHARE_OF_LEASE
 
         def time_is_up() -> bool:
@@ -249,6 +264,13 @@ class Relay:
             self._full = None if sent else causes[0].__cause__
             self._tell_full(causes[0])
         return sent
+
+    def _count_topics(self, messages: Sequence[Message]) -> None:
+        """From 0, before the first of a topic fails; no more of them than metrics have names for."""
+        for topic in {message.topic for message in messages} - self._topics if self._listeners else ():
+            if len(self._topics) < _MOST_TOPICS:
+                self._topics.add(topic)
+                count_from_zero(self._listeners, OF_TOPICS, _SPACE, topic)
 
     def _see_full(self, messages: Sequence[Message], results: Results) -> None:
         """Which topics have no room, and since when. What was sent shows that there is some again."""

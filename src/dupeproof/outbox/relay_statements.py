@@ -78,7 +78,8 @@ STATUS = """
            (SELECT count(*) FROM dupeproof_outbox_sent),
            (SELECT count(DISTINCT token) FROM dupeproof_outbox_shards WHERE lease_until > :now),
            (SELECT coalesce(sum(sent), 0) FROM dupeproof_outbox_shards),
-           (SELECT coalesce(sum(taken_over), 0) FROM dupeproof_outbox_shards)
+           (SELECT coalesce(sum(taken_over), 0) FROM dupeproof_outbox_shards),
+           (SELECT max(lease_until) FROM dupeproof_outbox_shards WHERE lease_until > 0)
 """
 DEAD = """
     SELECT id, aggregatetype, aggregateid, type, attempts, error, (:now - died_at) / 1e3

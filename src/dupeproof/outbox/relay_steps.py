@@ -88,13 +88,14 @@ class StepwiseSource:
         return self._place.decide(lambda adapted, now: _settled(adapted, now, delivered))
 
     def status(self) -> OutboxStatus:
-        [row] = self._place.look(
-            lambda adapted, now: adapted.execute(
-                relay_statements.STATUS, {"now": now, "ever": relay_statements.FOR_EVER}
-            )
-        )
-        backlog, delayed, oldest, *counts = row
-        return OutboxStatus(backlog, delayed, None if oldest is None else float(oldest), *map(int, counts))
+        def status(adapted: CallerConnection, now: int) -> OutboxStatus:
+            [row] = adapted.execute(relay_statements.STATUS, {"now": now, "ever": relay_statements.FOR_EVER})
+            backlog, delayed, oldest, *counts, leased_until = row
+            values = [backlog, delayed, None if oldest is None else float(oldest), *map(int, counts)]
+            values.append(None if leased_until is None else max(0, now - int(leased_until)) / 1_000)
+            return OutboxStatus(*values)
+
+        return self._place.look(status)
 
     def dead(self, limit: int) -> list[DeadMessage]:
         rows = self._place.look(

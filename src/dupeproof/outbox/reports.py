@@ -50,6 +50,8 @@ class OutboxStatus(Struct, frozen=True):
     """Since the outbox was made; duplicates count too."""
     taken_over: int
     """How often a relay went away with messages in its hands. They were sent by another, some of them again."""
+    relay_seen: float | None = None
+    """Seconds since a relay last had messages in its hands, 0 while one has; None where none ever had. Idle ones leave no trace."""
 
 
 class DeadMessage(Struct, frozen=True):

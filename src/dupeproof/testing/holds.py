@@ -215,6 +215,16 @@ class ListCases(StoreCase):
         assert {*keys} <= {*found}
         assert {found[key].record.result for key in keys} == {b""}
 
+    def test_a_sample_says_which_part_of_all_it_is(self, store: Store, listable: Listable) -> None:
+        keys = [new_key() for _ in range(30)]
+        for key in keys:
+            finish(store, key, won(store, key), b"secret", window=HOUR)
+        everything = listable.sample(1_000_000)
+        assert everything.share == 1.0
+        assert {*keys} <= {each.key for each in everything.records}
+        assert {each.record.result for each in everything.records} == {b""}
+        assert 0 < (listable.sample(10)).share <= 1
+
 
 def waiting(listable: Listable) -> list[Listed]:
     return listable.waiting(1_000_000)

@@ -222,6 +222,18 @@ class AsyncListCases(AsyncStoreCase):
         assert {*keys} <= {*found}
         assert {found[key].record.result for key in keys} == {b""}
 
+    async def test_a_sample_says_which_part_of_all_it_is(
+        self, store: AsyncStore, listable: AsyncListable
+    ) -> None:
+        keys = [new_key() for _ in range(30)]
+        for key in keys:
+            await finish(store, key, await won(store, key), b"secret", window=HOUR)
+        everything = await listable.sample(1_000_000)
+        assert everything.share == 1.0
+        assert {*keys} <= {each.key for each in everything.records}
+        assert {each.record.result for each in everything.records} == {b""}
+        assert 0 < (await listable.sample(10)).share <= 1
+
 
 async def waiting(listable: AsyncListable) -> list[Listed]:
     return await listable.waiting(1_000_000)

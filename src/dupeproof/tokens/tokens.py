@@ -8,7 +8,7 @@ from typing import Any, Self
 from dupeproof import defaults
 from dupeproof.core.clock import Clock, system_clock
 from dupeproof.core.durations import Duration, milliseconds
-from dupeproof.core.events import Event, Kind, Listener, as_listeners, publish
+from dupeproof.core.events import OF_TOKENS, Event, Kind, Listener, as_listeners, count_from_zero, publish
 from dupeproof.core.protocols import SeenSet, Store
 from dupeproof.core.records import Mark
 from dupeproof.errors import ConfigError, TokenContextMismatch, TokenExpired, TokenForged, TokenUsed
@@ -51,6 +51,7 @@ class OneTimeTokens:
         self._digest = key_digest(f"token/{self._namespace}")
         self._leeway = milliseconds(leeway, name="leeway")
         self._listeners = as_listeners(events)
+        count_from_zero(self._listeners, OF_TOKENS, self._namespace)
         self._clock = clock
         self._store = resolve_store(store, open_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)

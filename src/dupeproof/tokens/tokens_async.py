@@ -7,7 +7,7 @@ from typing import Any, Self
 from dupeproof import defaults
 from dupeproof.core.clock import Clock, system_clock
 from dupeproof.core.durations import Duration, milliseconds
-from dupeproof.core.events import Event, Kind, Listener, as_listeners, publish
+from dupeproof.core.events import OF_TOKENS, Event, Kind, Listener, as_listeners, count_from_zero, publish
 from dupeproof.core.protocols import AsyncSeenSet, AsyncStore
 from dupeproof.core.records import Mark
 from dupeproof.errors import ConfigError, TokenContextMismatch, TokenExpired, TokenForged, TokenUsed
@@ -50,6 +50,7 @@ class AsyncOneTimeTokens:
         self._digest = key_digest(f"token/{self._namespace}")
         self._leeway = milliseconds(leeway, name="leeway")
         self._listeners = as_listeners(events)
+        count_from_zero(self._listeners, OF_TOKENS, self._namespace)
         self._clock = clock
         self._store = resolve_store(store, open_async_store, is_async=IS_ASYNC)
         self._owned = isinstance(store, str)

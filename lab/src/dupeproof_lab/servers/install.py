@@ -73,6 +73,7 @@ TOOLS: dict[str, Wanted] = {
         folders=("usr/lib/*/faketime", "usr/lib64/faketime"),
     ),
     "mmdebstrap": Wanted(packages=("mmdebstrap", "mount"), binaries=("mmdebstrap", "mount")),
+    "promtool": Wanted(packages=("prometheus",), binaries=("promtool", "prometheus")),
     "wrk": Wanted(packages=("wrk",), binaries=("wrk",)),
 }
 # What we use ourselves: to speak to a server, also to one that somebody else runs.

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from dupeproof import defaults
 from dupeproof.brokers.base import Delivery, Message, dead_name
-from dupeproof.brokers.errors import HOPELESS, BrokerUnavailable, Fenced
+from dupeproof.brokers.errors import BrokerUnavailable, Fenced, is_hopeless
 from dupeproof.brokers.kafka import wire
 from dupeproof.brokers.kafka.admin import has_member
 from dupeproof.brokers.kafka.driver import LOGGER, TIMEOUT, Config, kafka, meaning
@@ -275,7 +275,7 @@ class Transformer:
     def _failed(self, each: Delivery, exc: Exception) -> float | list[wire.Output]:
         """Seconds to wait for the next try; or, after the last one, its dead letter."""
         attempt, limit = each.message.attempt, self._plan.max_attempts
-        if isinstance(exc, HOPELESS) or (limit is not None and attempt >= limit):
+        if is_hopeless(exc) or (limit is not None and attempt >= limit):
             return [wire.dead_letter(each, described(exc))]
         LOGGER.warning(
             "A message of %s failed at attempt %d and will be tried again: %s",

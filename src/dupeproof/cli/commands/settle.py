@@ -1,17 +1,14 @@
 """`dupeproof settle`: ask the other side about held keys."""
 
-import importlib
-import sys
 import threading
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
 from dupeproof import Once
 from dupeproof.cli.output import report
-from dupeproof.cli.target import AsJson, after_url
+from dupeproof.cli.target import AsJson, after_url, imported
 from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError
 from dupeproof.guards.listings import EVERY_NAMESPACE
@@ -44,7 +41,7 @@ def settle(
     url, rest = after_url(words)
     if len(rest) != 1:
         raise ConfigError("which lookup? Give it after the URL, as shop.payments:lookup")
-    lookup = _imported(rest[0])
+    lookup = imported(rest[0])
     pause = None if every is None else milliseconds(every, name="--every") / 1_000
     with Once(url) as once:
         while True:
@@ -59,19 +56,3 @@ def settle(
             if pause is None:
                 return
             threading.Event().wait(pause)
-
-
-def _imported(name: str) -> Callable[..., Any]:
-    module, colon, attribute = name.partition(":")
-    if not module or not colon or not attribute:
-        raise ConfigError(f"{name!r} is no function; write it as shop.payments:lookup")
-    sys.path.insert(0, "")
-    try:
-        found = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as exc:
-        raise ConfigError(f"{name} cannot be imported: {exc}") from exc
-    finally:
-        sys.path.remove("")
-    return found  # type: ignore[return-value]

@@ -27,6 +27,7 @@ from dupeproof.core.records import (
     Record,
     Release,
     Renew,
+    Sample,
     Stats,
 )
 from dupeproof.core.sequences import Number, Row, SequenceStats, Verdict, decide
@@ -101,6 +102,10 @@ class MemoryStore(forks.Locked):
         return [each.key for page in self.records() for each in page if each.key.hex().startswith(digits)][
             :limit
         ]
+
+    def sample(self, limit: int) -> Sample:
+        found = [each for page in self.records() for each in page]
+        return Sample(found[:limit], min(1.0, limit / max(1, len(found))))
 
     def records(self) -> Iterator[list[Listed]]:
         now = self._clock()

@@ -16,6 +16,7 @@ from dupeproof.core.records import (
     Mark,
     Release,
     Renew,
+    Sample,
     Stats,
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
@@ -52,6 +53,9 @@ class AsyncMemoryStore:
 
     async def find(self, digits: str, limit: int) -> list[bytes]:
         return self._memory.find(digits, limit)
+
+    async def sample(self, limit: int) -> Sample:
+        return self._memory.sample(limit)
 
     async def records(self) -> AsyncIterator[list[Listed]]:
         for page in self._memory.records():

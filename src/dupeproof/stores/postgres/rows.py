@@ -102,6 +102,7 @@ def fail_columns(changes: Sequence[Fail]) -> Values:
         _shared(bigint_array, [c.window for c in changes]),
         text_array([c.error for c in changes]),
         _shared(text_array, ["held" if c.hold else "dead" if c.dead else "failed" for c in changes]),
+        _shared(bigint_array, [c.since for c in changes]),
     ]
 
 

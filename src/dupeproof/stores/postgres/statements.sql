@@ -28,7 +28,7 @@ SELECT dupeproof_finish_v1($1, $2, $3, $4, $5, $6)
 SELECT dupeproof_finish_v1($1, $2, $3, $4, $5, $6) AS place
 
 -- name: fail
-SELECT dupeproof_fail_v1($1, $2, $3, $4, $5)
+SELECT dupeproof_fail_v1($1, $2, $3, $4, $5, $6)
 
 -- name: release
 SELECT dupeproof_release_v1($1, $2, $3, $4)
@@ -186,7 +186,8 @@ FROM (SELECT count(*) FILTER (WHERE not_before IS NULL OR not_before <= clock_ti
      (SELECT count(*) FROM dupeproof_outbox_dead) AS dead,
      (SELECT count(*) FROM dupeproof_outbox_sent) AS kept,
      (SELECT count(DISTINCT token) FILTER (WHERE lease_until > clock_timestamp()),
-             coalesce(sum(sent), 0)::bigint, coalesce(sum(taken_over), 0)::bigint
+             coalesce(sum(sent), 0)::bigint, coalesce(sum(taken_over), 0)::bigint,
+             extract(epoch FROM clock_timestamp() - max(lease_until) FILTER (WHERE isfinite(lease_until)))::double precision
       FROM dupeproof_outbox_newest_v1(ARRAY(SELECT generate_series(0, 63)::smallint))) AS shards
 
 -- name: outbox_dead

@@ -22,7 +22,9 @@ from dupeproof.core.records import (
     Mark,
     Release,
     Renew,
+    Sample,
     Stats,
+    share_of,
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
@@ -136,6 +138,10 @@ class PostgresStore:
     def find(self, digits: str, limit: int) -> list[bytes]:
         bounds = [digits.ljust(32, end) for end in "0f"]
         return [rows.digest(row[0]) for row in self._run("find", [*bounds, limit])]
+
+    def sample(self, limit: int) -> Sample:
+        page = self._run("page", [bytes(16).hex(), limit])
+        return Sample(rows.listed(page), share_of([rows.digest(row[0]) for row in page], limit))
 
     def records(self) -> Iterator[list[Listed]]:
         last = bytes(16)

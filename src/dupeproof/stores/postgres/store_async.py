@@ -21,7 +21,9 @@ from dupeproof.core.records import (
     Mark,
     Release,
     Renew,
+    Sample,
     Stats,
+    share_of,
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
@@ -140,6 +142,10 @@ class AsyncPostgresStore:
     async def find(self, digits: str, limit: int) -> list[bytes]:
         bounds = [digits.ljust(32, end) for end in "0f"]
         return [rows.digest(row[0]) for row in await self._run("find", [*bounds, limit])]
+
+    async def sample(self, limit: int) -> Sample:
+        page = await self._run("page", [bytes(16).hex(), limit])
+        return Sample(rows.listed(page), share_of([rows.digest(row[0]) for row in page], limit))
 
     async def records(self) -> AsyncIterator[list[Listed]]:
         last = bytes(16)

@@ -49,12 +49,19 @@ _RENEW = struct.Struct(">8sQQ8s")
 _NUMBER = struct.Struct(">QQI")
 
 
+_RECORD_KEY_SIZE = len("dr{A}") + 16
+
+
 def tag(digest: bytes) -> int:
     return TAGS[digest[0] & 63]
 
 
 def record_key(digest: bytes) -> bytes:
     return b"dr{%c}%b" % (TAGS[digest[0] & 63], digest)
+
+
+def is_record(name: bytes) -> bool:
+    return len(name) == _RECORD_KEY_SIZE and name.startswith(b"dr{")
 
 
 def records_that_begin_with(first: bytes) -> bytes:
@@ -157,7 +164,7 @@ def resolve_args(change: Finish) -> list[bytes]:
 
 def fail_args(change: Fail) -> list[bytes]:
     reached = b"h" if change.hold else b"x" if change.dead else b"f"
-    return [change.token + reached, b"%d" % change.window, _tail(change.window, change.error)]
+    return [change.token + reached, b"%d" % change.window, _tail(change.window, change.error, change.since)]
 
 
 def release_args(change: Release) -> list[bytes]:
@@ -318,6 +325,6 @@ def _label_and_result(raw: bytes, tail: int) -> tuple[str, bytes]:
     return raw[begin:end].decode(errors="replace"), raw[end:]
 
 
-def _tail(window: int, label: str) -> bytes:
+def _tail(window: int, label: str, since: int = NEVER) -> bytes:
     text = label.encode()[:255]
-    return _TAIL.pack(NEVER, window, len(text)) + text
+    return _TAIL.pack(since, window, len(text)) + text

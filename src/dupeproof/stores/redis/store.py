@@ -20,6 +20,7 @@ from dupeproof.core.records import (
     Mark,
     Release,
     Renew,
+    Sample,
     Stats,
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
@@ -140,15 +141,35 @@ class RedisStore:
                 break
         return found[:limit]
 
+    def sample(self, limit: int) -> Sample:
+        """From the first steps of a SCAN on each node: without a pattern, so that what was passed over can be counted."""
+        found: list[Listed] = []
+        seen = there = 0
+        with translated(self._client.target.shown):
+            nodes = self._client.primaries()
+            for node in nodes:
+                there += node.ask(pack(b"DBSIZE"))
+                cursor, of_node = b"0", 0
+                while of_node * len(nodes) < limit:
+                    cursor, keys = node.ask(pack(b"SCAN", cursor, b"COUNT", _SCAN))
+                    of_node += len(keys)
+                    found += self._listed([name[-16:] for name in keys if layout.is_record(name)])
+                    if cursor == b"0":
+                        break
+                seen += of_node
+        return Sample(found, min(1.0, seen / max(1, there)))
+
+    def _listed(self, digests: list[bytes]) -> list[Listed]:
+        found = self.get(digests)
+        return [
+            Listed(digest, replace(each.record, result=b""), each.now)
+            for digest, each in zip(digests, found, strict=True)
+            if each is not None
+        ]
+
     def records(self) -> Iterator[list[Listed]]:
         for names in self._pages(layout.RECORDS):
-            digests = [name[-16:] for name in names]
-            found = self.get(digests)
-            yield [
-                Listed(digest, replace(each.record, result=b""), each.now)
-                for digest, each in zip(digests, found, strict=True)
-                if each is not None
-            ]
+            yield self._listed([name[-16:] for name in names])
 
     def forget(self, keys: Sequence[bytes]) -> list[bool]:
         return self._delete(keys, [layout.record_key, layout.mark_key])

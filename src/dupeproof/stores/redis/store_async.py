@@ -19,6 +19,7 @@ from dupeproof.core.records import (
     Mark,
     Release,
     Renew,
+    Sample,
     Stats,
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
@@ -141,15 +142,35 @@ class AsyncRedisStore:
                 break
         return found[:limit]
 
+    async def sample(self, limit: int) -> Sample:
+        """From the first steps of a SCAN on each node: without a pattern, so that what was passed over can be counted."""
+        found: list[Listed] = []
+        seen = there = 0
+        with translated(self._client.target.shown):
+            nodes = await self._client.primaries()
+            for node in nodes:
+                there += await node.ask(pack(b"DBSIZE"))
+                cursor, of_node = b"0", 0
+                while of_node * len(nodes) < limit:
+                    cursor, keys = await node.ask(pack(b"SCAN", cursor, b"COUNT", _SCAN))
+                    of_node += len(keys)
+                    found += await self._listed([name[-16:] for name in keys if layout.is_record(name)])
+                    if cursor == b"0":
+                        break
+                seen += of_node
+        return Sample(found, min(1.0, seen / max(1, there)))
+
+    async def _listed(self, digests: list[bytes]) -> list[Listed]:
+        found = await self.get(digests)
+        return [
+            Listed(digest, replace(each.record, result=b""), each.now)
+            for digest, each in zip(digests, found, strict=True)
+            if each is not None
+        ]
+
     async def records(self) -> AsyncIterator[list[Listed]]:
         async for names in self._pages(layout.RECORDS):
-            digests = [name[-16:] for name in names]
-            found = await self.get(digests)
-            yield [
-                Listed(digest, replace(each.record, result=b""), each.now)
-                for digest, each in zip(digests, found, strict=True)
-                if each is not None
-            ]
+            yield await self._listed([name[-16:] for name in names])
 
     async def forget(self, keys: Sequence[bytes]) -> list[bool]:
         return await self._delete(keys, [layout.record_key, layout.mark_key])

@@ -21,7 +21,9 @@ from dupeproof.core.records import (
     Record,
     Release,
     Renew,
+    Sample,
     Stats,
+    share_of,
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
@@ -104,6 +106,10 @@ class SQLiteStore:
 
     def find(self, digits: str, limit: int) -> list[bytes]:
         return self._database.run(rows.find, digits, limit)
+
+    def sample(self, limit: int) -> Sample:
+        page = self._database.run(rows.page, b"", limit)
+        return Sample(self._listed(page), share_of([key for key, _ in page], limit))
 
     def records(self) -> Iterator[list[Listed]]:
         page = self._database.run(rows.page, b"", _PAGE)

@@ -20,6 +20,7 @@ from dupeproof.core.records import (
     Mark,
     Release,
     Renew,
+    Sample,
     Stats,
 )
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
@@ -78,9 +79,14 @@ class AsyncSQLiteStore:
     async def find(self, digits: str, limit: int) -> list[bytes]:
         return await self._run(self._store.find, digits, limit)
 
+    async def sample(self, limit: int) -> Sample:
+        return await self._run(self._store.sample, limit)
+
     async def records(self) -> AsyncIterator[list[Listed]]:
         pages = self._store.records()
-        while page := await self._run(next, pages, None):
+        while (
+            page := await self._run(next, pages, None)
+        ) is not None:  # one may be empty: all of it has expired
             yield page
 
     async def forget(self, keys: Sequence[bytes]) -> list[bool]:

@@ -308,7 +308,8 @@ BEGIN
 END $$;
 
 -- What is held stays a claim under hold whose lease is over.
-CREATE FUNCTION dupeproof_fail_v1(keys uuid[], tokens bytea[], windows bigint[], errors text[], fates text[])
+CREATE FUNCTION dupeproof_fail_v1(
+    keys uuid[], tokens bytea[], windows bigint[], errors text[], fates text[], sinces bigint[])
 RETURNS SETOF integer
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -324,8 +325,10 @@ BEGIN
         gone := CASE WHEN reached = 'failed' THEN moment + dupeproof_ms_v1(span) ELSE 'infinity' END;
         IF reached = 'held' THEN
             UPDATE dupeproof_records AS d
-            SET hold = true, lease_until = least(d.lease_until, moment), error = coalesce(errors[place], errors[1]),
-                expires_at = gone, purge_from = gone, window_ms = span, took_over = false
+            SET hold = true, error = coalesce(errors[place], errors[1]),
+                expires_at = gone, purge_from = gone, window_ms = span, took_over = false,
+                lease_until = least(
+                    d.lease_until, moment, to_timestamp(nullif(coalesce(sinces[place], sinces[1]), 0) / 1000.0))
             WHERE d.key = keys[place] AND d.token = tokens[place] AND d.state = 'running' AND d.expires_at > moment;
             IF NOT FOUND THEN
                 RETURN NEXT place;

@@ -18,6 +18,10 @@ for i, key in ipairs(KEYS) do
             -- whose lease is over.
             local time = redis.call('TIME')
             local now = time[1] * 1000 + math.floor(time[2] / 1000)
+            local since = struct.unpack('>I8', ARGV[3 * i])
+            if state == 'h' and since > 0 and since < now then
+                now = since
+            end
             local reached = state == 'h' and 'rh' or 'x' .. hold
             local tail = struct.pack('>I8', now) .. string.sub(ARGV[3 * i], 9) .. journal
             redis.call('SET', key, reached .. kept .. tail)
