@@ -23,7 +23,7 @@ def fail():
 
 
 def records(url):
-    with Once(url, namespace=uuid4().hex, window="50ms", max_attempts=1) as once:
+    with Once(url, namespace=uuid4().hex, max_attempts=1) as once:
         once.check()
         once.seen("a")
         assert once.fresh(["a", "b", "c"], key=str) == ["b", "c"]
@@ -36,7 +36,10 @@ def records(url):
         list(once.entries(state="dead"))
         once.resolve("dies", result=1)
         once.stats()
-        time.sleep(0.06)
+    with Once(url, namespace=uuid4().hex, window="1ms") as once:
+        once.seen("a")
+        once.run("a", int)
+        time.sleep(0.005)
         once.purge()
     with Once(url, on_abandoned="hold", namespace=uuid4().hex) as once:
         with once.claim("k") as claim:
@@ -55,7 +58,7 @@ def sequences(url):
 
 
 def inbox(url):
-    mine = Inbox(uuid4().hex, window="50ms", database=url)
+    mine = Inbox(uuid4().hex, database=url)
     with connected(url) as connection:
         assert mine.first(connection, "m-1")
         assert mine.first_many(connection, ["m-1", "m-2", "m-3"]) == [False, True, True]
@@ -63,18 +66,20 @@ def inbox(url):
         mine.begin_attempt(connection, "m-4")
         mine.begin_attempt(connection, "m-4")
         mine.end_attempts(connection, ["m-4"])
-        mine.change_window(connection, "100ms")
-        mine.change_window(connection, "50ms")
+        mine.change_window(connection, "1h")
+        mine.change_window(connection, "2h")
         mine.window(connection)
         mine.change_window(connection, None)
         mine.lateness(connection)
-    for _ in range(2):
-        time.sleep(0.06)
+    short = Inbox(uuid4().hex, window="1ms")
+    for _ in range(3):  # what came late is counted, and goes on being counted when the mark is purged
         with connected(url) as connection:
-            mine.purge(connection)
-            mine.lateness(connection)
-            mine.first_many(connection, ["m-1"])
-            mine.first_many(connection, ["m-1"])
+            short.purge(connection)
+            short.lateness(connection)
+            short.first(connection, "m-1")
+            time.sleep(0.005)
+            short.first(connection, "m-1")
+        time.sleep(0.005)
     positions = Positions(mine)
     positions.take({("t", 0): "id"}, "me")
     positions.take({("t", 0): "id"}, "me")

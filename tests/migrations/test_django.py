@@ -125,6 +125,20 @@ def _versions(url):
 
 
 @pytest.mark.server("postgres")
+def test_the_tables_may_have_a_schema_of_their_own(postgres_url, tmp_path):
+    with connected(postgres_url) as connection:
+        connection.exec_driver_sql("CREATE SCHEMA dedup")
+    project = Project(tmp_path, postgres_url)
+    project.environment["DATABASE"] += " OPTIONS=-csearch_path=dedup"
+    said = project.run("migrate -v0", "order request-1 tea", "makemigrations --check")
+    assert "ordered\n" in said
+    assert "No changes" in said
+    with connected(postgres_url) as connection:
+        assert schema.applied(connection) == set()
+        assert schema.applied(connection, "dedup")
+
+
+@pytest.mark.server("postgres")
 def test_migrate_takes_over_tables_that_are_there(postgres_url, tmp_path):
     with Once(postgres_url) as once:
         once.run("key", lambda: 1)

@@ -11,6 +11,7 @@ from migrations_exercise import ALL
 from dupeproof import ConfigError, Once, StoreUnavailable
 from dupeproof.cli.app import run
 from dupeproof.sqlalchemy import schema
+from dupeproof.stores.definitions import GROUPS
 from dupeproof.stores.postgres.migrations import migrations
 
 EXECUTE = "GRANT EXECUTE"
@@ -23,8 +24,12 @@ def printed(capsys, *arguments):
     return capsys.readouterr().out.splitlines()
 
 
-def refusal(url):
-    for work in ALL.values():
+def refusal(url, place=""):
+    """The first error of those who work with this table, or with any."""
+    for name, work in ALL.items():
+        about = GROUPS.get(name, ())
+        if about and place.startswith("public.") and place[7:] not in about:
+            continue
         try:
             work(url)
         except (StoreUnavailable, ConfigError) as error:
@@ -81,7 +86,7 @@ def test_a_user_with_what_is_printed_can_work_and_is_told_what_is_missing(guest,
         for privilege in privileges.split(", "):
             guest.owner.execute(f'REVOKE {privilege} ON {place} FROM "{guest.name}"')
             guest.owner.execute("TRUNCATE dupeproof_outbox_shards")  # as on the first day
-            assert ADVICE.search(refusal(guest.url)), (privilege, place)
+            assert ADVICE.search(refusal(guest.url, place)), (privilege, place)
             guest.owner.execute(f'GRANT {privilege} ON {place} TO "{guest.name}"')
     functions = [line for line in lines if line.startswith(EXECUTE)]
     for line in functions:
