@@ -165,6 +165,22 @@ def test_a_schema_that_is_not_there_is_named(postgres_url):
         dupeproof.alembic.upgrade(Operations(MigrationContext.configure(connection)), schema="nowhere")
 
 
+@pytest.mark.server("postgres")
+def test_what_somebody_has_changed_is_found(postgres_url):
+    make_ours(postgres_url)
+    metadata = metadata_for(postgres_url)
+    for change in (
+        "DROP INDEX dupeproof_inbox_expiry",
+        "ALTER TABLE dupeproof_inbox ALTER COLUMN consumer_group TYPE varchar(9)",
+        "ALTER TABLE dupeproof_offsets ADD COLUMN mine text",
+        "DROP TABLE dupeproof_topics",
+    ):
+        before = len(differences(postgres_url, metadata))
+        with connected(postgres_url) as connection:
+            connection.exec_driver_sql(change)
+        assert len(differences(postgres_url, metadata)) == before + 1, change
+
+
 def test_every_table_belongs_to_a_group():
     for dialect in ("postgresql", "sqlite", "mysql"):
         assert set(definitions.tables(dialect)) <= definitions.names_in(())

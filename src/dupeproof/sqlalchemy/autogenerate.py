@@ -73,8 +73,10 @@ def _compare(context: AutogenContext, upgrade_ops: ops.UpgradeOps) -> PriorityDi
     """After Alembic's own look at the tables."""
     for each in _ours(context):
         change = _missing(context, each)
-        if change is not None or each.dialect != schemas.dialect_of(context.connection):
-            upgrade_ops.ops[:] = _without(upgrade_ops.ops, each)
+        names = names_in(each.groups)
+        if change is None and each.dialect == schemas.dialect_of(context.connection):
+            names = _hidden(context, upgrade_ops.ops, each)
+        upgrade_ops.ops[:] = _without(upgrade_ops.ops, names, each.schema)
         if change is not None:
             upgrade_ops.ops.insert(0, change)
     return PriorityDispatchResult.CONTINUE
@@ -108,11 +110,17 @@ def _missing(context: AutogenContext, ours: Ours) -> Upgrade | None:
     return Upgrade(ours, to=None, back_to=0)
 
 
-def _without(found: list[MigrateOperation], ours: Ours) -> list[MigrateOperation]:
-    names = names_in(ours.groups)
+def _hidden(context: AutogenContext, found: list[MigrateOperation], ours: Ours) -> frozenset[str]:
+    """Tables that Alembic takes for missing because `include_name` does not let it see them."""
+    made = {op.table_name for op in found if isinstance(op, ops.CreateTableOp)} & names_in(ours.groups)
+    return frozenset(name for name in made if context.inspector.has_table(name, schema=ours.schema))
 
+
+def _without(
+    found: list[MigrateOperation], names: frozenset[str], schema: str | None
+) -> list[MigrateOperation]:
     def is_ours(op: MigrateOperation) -> bool:
         table = getattr(op, "table_name", None)
-        return table in names and getattr(op, "schema", None) == ours.schema
+        return table in names and getattr(op, "schema", None) == schema
 
     return [op for op in found if not is_ours(op)]
