@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 from brokers_places import PLACES, SERVERS, ClusterStreamPlace, new_queue
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dupeproof import ConfigError, Once, Outbox, Relay
@@ -430,6 +430,7 @@ def test_of_two_commands_on_a_topic_the_first_is_refused_and_changes_nothing(kaf
     assert dupeproof("list", place.url, queue, "--json").json == []
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 4)), max_size=30), st.integers(0, 20))
 def test_what_is_done_with_is_told_by_any_order_of_ranges_and_read_as_it_was_written(ranges, position):
     known = Handled(position)
