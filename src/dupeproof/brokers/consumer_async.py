@@ -287,6 +287,9 @@ class AsyncConsumer:
             case Ack(duplicate=True):
                 tally.duplicates += 1
                 kinds = [Kind.SEEN]
+            case Ack(stale=True):
+                tally.stale += 1
+                kinds = [Kind.STALE]
             case Ack(late=late):
                 tally.done += 1
                 tally.late += late

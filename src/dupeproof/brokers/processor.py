@@ -23,7 +23,7 @@ from dupeproof.brokers.work import (
     Work,
 )
 from dupeproof.core.events import logger
-from dupeproof.errors import Busy, StoreUnavailable
+from dupeproof.errors import Busy, ConfigError, StoreUnavailable
 from dupeproof.guards import Once
 from dupeproof.inbox import Inbox
 from dupeproof.outbox.failures import described
@@ -46,9 +46,11 @@ class Processor:
         wanted = wanted_by(handler)
         handler = whole(prepared(handler, wanted, plan.middleware, source.name))
         self._work: Work
+        if plan.order_by is not None and inbox is None:
+            raise ConfigError("order_by= needs inbox=, which keeps the newest version of each entity")
         if inbox is not None:
             kind = InBatches if wanted.batch else InTransaction
-            self._work = kind(inbox, handler, source)
+            self._work = kind(inbox, handler, source, plan.order_by)
         elif once is UNGUARDED:
             self._work = Unguarded(handler)
         else:

@@ -22,7 +22,7 @@ from dupeproof.brokers.work_async import (
     AsyncWork,
 )
 from dupeproof.core.events import logger
-from dupeproof.errors import Busy, StoreUnavailable
+from dupeproof.errors import Busy, ConfigError, StoreUnavailable
 from dupeproof.guards import AsyncOnce
 from dupeproof.inbox import AsyncInbox
 from dupeproof.outbox.failures import described
@@ -45,9 +45,11 @@ class AsyncProcessor:
         wanted = wanted_by(handler)
         handler = whole(prepared(handler, wanted, plan.middleware, source.name))
         self._work: AsyncWork
+        if plan.order_by is not None and inbox is None:
+            raise ConfigError("order_by= needs inbox=, which keeps the newest version of each entity")
         if inbox is not None:
             kind = AsyncInBatches if wanted.batch else AsyncInTransaction
-            self._work = kind(inbox, handler, source)
+            self._work = kind(inbox, handler, source, plan.order_by)
         elif once is UNGUARDED:
             self._work = AsyncUnguarded(handler)
         else:

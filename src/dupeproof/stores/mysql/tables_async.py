@@ -12,7 +12,8 @@ _ONLY_ROWS = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 _COUNT = "SELECT COALESCE(SUM(expires_at > UTC_TIMESTAMP(3)), 0), count(*) FROM dupeproof_inbox"
 _SIZE = (
     "SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables"
-    " WHERE table_schema = database() AND table_name IN ('dupeproof_inbox', 'dupeproof_lateness', 'dupeproof_windows')"
+    " WHERE table_schema = database() AND table_name IN ('dupeproof_inbox', 'dupeproof_lateness', 'dupeproof_windows',"
+    " 'dupeproof_entities')"
 )
 
 

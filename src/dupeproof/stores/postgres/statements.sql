@@ -159,7 +159,8 @@ SELECT count(*) FILTER (WHERE expires_at > clock_timestamp()), count(*),
 FROM dupeproof_marks
 
 -- name: count_inbox
-SELECT count(*) FILTER (WHERE expires_at > clock_timestamp()), count(*), pg_total_relation_size('dupeproof_inbox')
+SELECT count(*) FILTER (WHERE expires_at > clock_timestamp()), count(*),
+       pg_total_relation_size('dupeproof_inbox') + pg_total_relation_size('dupeproof_entities')
 FROM dupeproof_inbox
 
 -- name: check
