@@ -110,6 +110,7 @@ class Consumer:
             self._trouble = "it has ended"
             workers.close()
             self._source.close()
+            self._processor.close()
             self._stop_by = None
 
     def stop(self) -> None:

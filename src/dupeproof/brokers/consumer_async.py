@@ -109,6 +109,7 @@ class AsyncConsumer:
             self._trouble = "it has ended"
             await workers.close()
             await self._source.close()
+            await self._processor.close()
             self._stop_by = None
 
     def stop(self) -> None:

@@ -43,6 +43,7 @@ class Processor:
     ) -> None:
         self._source = source
         self._plan = plan
+        self._inbox = inbox
         wanted = wanted_by(handler)
         handler = whole(prepared(handler, wanted, plan.middleware, source.name))
         self._work: Work
@@ -66,6 +67,11 @@ class Processor:
             if not not_now(exc) or (isinstance(exc, StoreUnavailable) and exc.refused):
                 raise
             logger.warning("The database cannot be used, messages wait until it can: %s", described(exc))
+
+    def close(self) -> None:
+        """Nothing is kept open any longer; what an inbox has opened, it opens again for others who use it."""
+        if self._inbox is not None:
+            self._inbox.close()
 
     def process(self, chunk: Sequence[Delivery]) -> Outcome:
         verdicts: list[Verdict | None] = [self._refused(each) for each in chunk]

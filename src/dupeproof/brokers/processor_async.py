@@ -42,6 +42,7 @@ class AsyncProcessor:
     ) -> None:
         self._source = source
         self._plan = plan
+        self._inbox = inbox
         wanted = wanted_by(handler)
         handler = whole(prepared(handler, wanted, plan.middleware, source.name))
         self._work: AsyncWork
@@ -65,6 +66,11 @@ class AsyncProcessor:
             if not not_now(exc) or (isinstance(exc, StoreUnavailable) and exc.refused):
                 raise
             logger.warning("The database cannot be used, messages wait until it can: %s", described(exc))
+
+    async def close(self) -> None:
+        """Nothing is kept open any longer; what an inbox has opened, it opens again for others who use it."""
+        if self._inbox is not None:
+            await self._inbox.close()
 
     async def process(self, chunk: Sequence[Delivery]) -> Outcome:
         verdicts: list[Verdict | None] = [self._refused(each) for each in chunk]

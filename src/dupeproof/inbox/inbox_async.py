@@ -4,7 +4,8 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from dupeproof import defaults
 from dupeproof.core.crashes import armed, reached
@@ -42,7 +43,8 @@ class AsyncInbox:
     comes while the first is under way waits until that commits (then it is one) or rolls back (then it is the first);
     the database's own lock timeout bounds the wait. `RetryTransaction` says that nothing is done: roll back, run again.
 
-    `database` is needed only by those who call `transaction`: a URL, an engine or a pool.
+    `database` is needed only by those who call `transaction`: a URL, an engine, a session maker, a pool, or
+    `"django:default"`.
     `window` is how long a message is remembered, from when it was first met: a duration, or a name out of `WINDOWS`.
     The database may say otherwise, see `change_window`; that is asked with the first message and then twice a minute.
     It must be longer than your longest transaction: a duplicate that has waited for one may find its mark expired.
@@ -69,11 +71,27 @@ class AsyncInbox:
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         """A transaction on `database`, for consumers without a connection of their own: `async with … as connection`.
 
-        A URL is connected to each time; where that counts, give a pool or an engine.
+        Connections to a URL are kept for the next transaction; `close` gives them up.
         """
         if self._opened is None:
             raise no_database()
         return _announced(self._opened())
+
+    async def close(self) -> None:
+        """Give up the connections to a URL that are idle; an engine, a pool or an alias is closed by whoever opened it.
+
+        An inbox that is used again opens them again, and one that is not closed keeps nothing from ending.
+        """
+        if self._opened is not None:
+            await self._opened.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
 
     async def first(self, connection: Any, message_id: Key) -> bool:
         """Whether the message is new; marks it if so, in one statement."""
