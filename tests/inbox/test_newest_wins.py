@@ -19,7 +19,7 @@ from support.places import ONE_OF_EACH, engine_transaction, kinds, run_on, settl
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EXAMPLES = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -280,7 +280,7 @@ def test_of_many_at_once_the_newest_is_what_stays(place):
         place.sql("PRAGMA journal_mode = WAL")
     inbox = place.inbox()
 
-    @settings(EXAMPLES, max_examples=8)
+    @settings(EXAMPLES, max_examples=4)
     @given(deliveries())
     def check(drawn):
         events, one, other, _ = drawn
