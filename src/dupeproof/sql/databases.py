@@ -65,7 +65,9 @@ class _UrlEngine:
 
     def __init__(self, url: str) -> None:
         create = lambda place, **options: driver("sqlalchemy", "mysql").create_engine(place, **options)  # noqa: E731
-        self._engines: PerProcess[Any] = PerProcess(partial(url_engines.made, url, create), _leave)
+        self._engines: PerProcess[Any] = PerProcess(
+            partial(url_engines.made, url, create, is_async=False), _leave
+        )
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:

@@ -110,7 +110,7 @@ class _UrlEngine:
             return driver("sqlalchemy.ext.asyncio", "mysql").create_async_engine(place, **options)
 
         self._engines: PerLoop[_OfLoop] = PerLoop(
-            lambda: _OfLoop(url_engines.made(url, create)),
+            lambda: _OfLoop(url_engines.made(url, create, is_async=True)),
             lambda left: left.engine.sync_engine.dispose(close=False),
         )
 

@@ -16,7 +16,7 @@ _SURE_FOR = 1.0
 _SINCE = "dupeproof_since"
 
 
-def made(url: str, create: Callable[..., Any]) -> Any:
+def made(url: str, create: Callable[..., Any], *, is_async: bool) -> Any:
     """The engine. It keeps as many connections as `pool=` says, and opens more while more are in use."""
     sqlalchemy = driver("sqlalchemy", "mysql")
     try:
@@ -30,6 +30,11 @@ def made(url: str, create: Callable[..., Any]) -> Any:
         if not (pool.isascii() and pool.isdigit()) or int(pool) < 1:
             raise ConfigError(f"pool must be a number of connections, at least 1; got {pool!r}")
         options = {"pool_size": int(pool), "max_overflow": -1, "pool_use_lifo": True}
+    if place.get_driver_name() == "psycopg":  # behind a pooler, what was prepared may be with another server
+        options["connect_args"] = {"prepare_threshold": None}
+        if is_async:
+            kept = driver("dupeproof.sql.hosts_async", "postgres").AsyncKeptConnection
+            options["connect_args"]["async_creator_fn"] = kept.connect
     try:
         engine = create(place.difference_update_query(_OURS), **options)
     except ModuleNotFoundError as exc:
@@ -43,7 +48,14 @@ def made(url: str, create: Callable[..., Any]) -> Any:
     else:
         sqlalchemy.event.listen(plain, "checkin", _remember)
         sqlalchemy.event.listen(plain, "checkout", _Checked(plain, sqlalchemy.exc.InvalidatePoolError))
+    if place.get_driver_name() == "psycopg" and not is_async:
+        sqlalchemy.event.listen(plain, "do_connect", _connect_quietly)
     return engine
+
+
+def _connect_quietly(_: Any, __: Any, arguments: Any, options: Any) -> Any:
+    """One that says nothing when it is forgotten."""
+    return driver("dupeproof.sql.hosts", "postgres").KeptConnection.connect(*arguments, **options)
 
 
 def _leave_begin_to_us(connection: Any, _: Any) -> None:
