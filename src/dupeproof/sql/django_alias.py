@@ -42,13 +42,18 @@ def connection_of(alias: str) -> Any:
 
 @contextmanager
 def transaction_of(alias: str) -> Iterator[Any]:
-    """Inside `atomic`, which nobody else can commit. A connection that was lost, or is too old, is opened anew first."""
+    """Inside `atomic`, which nobody else can commit.
+
+    As around a request, a connection that was lost, or is older than CONN_MAX_AGE, is closed before and after.
+    """
     connection = connection_of(alias)
     transaction = driver("django.db.transaction", "django")
-    if not connection.in_atomic_block:
+    connection.close_if_unusable_or_obsolete()
+    try:
+        with transaction.atomic(using=alias, durable=True):
+            yield connection
+    finally:
         connection.close_if_unusable_or_obsolete()
-    with transaction.atomic(using=alias, durable=True):
-        yield connection
 
 
 def url_of(alias: str) -> str:
