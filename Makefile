@@ -21,7 +21,7 @@ BENCH := $(VENV)/.bench-$(FOUND)
 DOCS := $(VENV)/.docs-$(FOUND)
 AUDIT := $(VENV)/.audit-$(FOUND)
 
-.PHONY: help demo test test-fast battery storm relay-horizon torture sabotage payment-torture kafka-scenario broker-figures figures weigh overhead metrics compare lint types bench docs audit versions first-starts fresh fresh-quick constraints clean
+.PHONY: help demo test test-fast battery storm relay-horizon torture sabotage payment-torture held-among-millions kafka-scenario broker-figures figures weigh overhead metrics compare lint types bench docs audit versions first-starts fresh fresh-quick constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo "make torture      100,000 messages through RabbitMQ and Kafka, 20,000 through Redis and NATS, with 100 kills each"
 	@echo "make sabotage     eight faults put into the library, and whether the torture catches each; five minutes"
 	@echo "make payment-torture  2,000 orders charged at a provider that cannot be relied on, with 100 kills; four runs, half an hour"
+	@echo "make held-among-millions  how long a list of 100 held keys takes among ten million records; ten minutes"
 	@echo "make kafka-scenario  100,000 messages copied and consumed on three Kafka brokers, with kills and bounced brokers; twenty minutes"
 	@echo "make figures      what marking costs, also while a million expired marks are purged; three minutes"
 	@echo "make broker-figures  what the inbox costs consumers on each broker, with 0 and 1 % failing; ten minutes"
@@ -92,6 +93,9 @@ broker-figures: $(DEV)
 
 sabotage: $(DEV)
 	@$(BIN)/python -m pytest tests/torture/test_torture_sabotage.py tests/torture/torture_sabotages.py -q -rA --durations=0 -n 3 $(ARGS)
+
+held-among-millions: $(DEV)
+	@$(BIN)/python tests/guards/held_among_millions.py $(ARGS)
 
 payment-torture: $(DEV)
 	@$(BIN)/python tests/docs/payment_story.py $(ARGS)

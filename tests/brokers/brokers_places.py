@@ -183,7 +183,9 @@ class NatsPlace(Place):
         from nats.js.api import StreamConfig
 
         async def declare(client):
-            config = StreamConfig(name=queue, subjects=[queue], duplicate_window=self.window)
+            config = StreamConfig(
+                name=queue.replace(".", "-"), subjects=[queue], duplicate_window=self.window
+            )
             await client.jetstream().add_stream(config)
 
         asyncio.run(self.with_client(declare))

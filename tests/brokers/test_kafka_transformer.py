@@ -146,7 +146,8 @@ def test_a_message_that_fails_holds_up_its_own_partition_only(place, transform, 
 def test_a_broker_that_was_away_for_longer_than_a_transaction_may_take_is_survived(
     own_kafka, transform, until
 ):
-    """It stands still, and goes on, in the middle of transactions."""
+    """It stands still, and goes on, in the middle of transactions. Brokers that are killed are three, as in `make kafka-scenario`:
+    one alone may complete the abort of a transaction when it is back, without writing the marker of it."""
     server = own_kafka()
     place = KafkaPlace(server.url)
     for name in ("in", "out"):
@@ -172,11 +173,6 @@ def test_a_broker_that_was_away_for_longer_than_a_transaction_may_take_is_surviv
         server.pause()
         time.sleep(3.0)
         server.resume()
-    before = running.tally.read
-    until(lambda: running.tally.read > before + 5, lambda: (running.tally, running.error))
-    server.kill()
-    time.sleep(2.0)
-    server.start()
     before = running.tally.read
     until(lambda: running.tally.read > before + 5, lambda: (running.tally, running.error))
     stop.set()

@@ -12,6 +12,7 @@ from dupeproof import __version__
 COMMANDS = [
     "bench",
     "console",
+    "dead",
     "demo",
     "doctor",
     "forget",

@@ -1,10 +1,14 @@
 """show, forget and resolve: one key on the command line."""
 
+import os
 import time
+from contextlib import closing
 
 import pytest
 
 from dupeproof import Held, Once
+from dupeproof.core.records import ClaimRequest, Terms
+from dupeproof.stores import open_store
 from dupeproof.testing import Crashed, crash_at
 
 
@@ -206,3 +210,17 @@ def test_settle_asks_a_function_about_every_held_key(dupeproof, url, tmp_path, m
         assert once.run("pay:1", int) == {"receipt": "pay:1"}
     for wrong in ("shop_lookup", "shop_lookup:nothing", "no_such_module:f"):
         assert dupeproof("settle", url, wrong).code == 2
+
+
+@pytest.mark.parametrize(
+    "command", [["show"], ["forget", "--yes-it-may-run-again"], ["resolve", "--no-result"]]
+)
+def test_digits_that_begin_two_digests_change_nothing(dupeproof, url, command):
+    digests = [bytes.fromhex("feedc0de" + end * 12) for end in ("00", "11")]
+    with closing(open_store(url)) as store:
+        terms = Terms("billing", lease=1, window=60_000, hold=True)
+        store.claim([ClaimRequest(digest, os.urandom(8), terms) for digest in digests])
+        ran = dupeproof(command[0], url, "feedc0de", *command[1:])
+        assert ran.code == 2
+        assert "these digits begin 2 digests; give more of them" in ran.err
+        assert all(store.get(digests))

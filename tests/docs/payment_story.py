@@ -120,7 +120,7 @@ class Shop:
         with Once(self.urls["store"], namespace="payments") as once:
             return {
                 (each.key or each.digest).rpartition(":")[2]: each.error or ""
-                for each in once.entries("held")
+                for each in once.entries("held", limit=None)
             }
 
     def stop(self) -> None:
@@ -145,20 +145,24 @@ class Killer:
         self.left = kills
         self.struck: Counter[str] = Counter()
         self._due = 0.0
+        self._aimed = True
+        """Whether the next one strikes at the provider."""
         self._workers = [shop.start() for _ in range(workers)]
 
     def at_the_provider(self, moment: str, _: str, worker: int) -> None:
         """Called by the provider."""
         with self._lock:
-            if self.left and time.monotonic() > self._due and self._random.random() < 0.5:
+            if self._aimed and self._random.random() < 0.5:
                 self._kill(moment, worker)
 
     def between(self) -> None:
         with self._lock:
-            if self.left and time.monotonic() > self._due + 0.5:
+            if not self._aimed or time.monotonic() > self._due + 1.0:
                 self._kill("at any moment", self._random.choice(self._workers).pid)
 
     def _kill(self, moment: str, worker: int) -> None:
+        if not self.left or time.monotonic() < self._due:
+            return
         for place, process in enumerate(self._workers):
             if process.pid == worker and process.poll() is None:
                 process.kill()
@@ -167,6 +171,7 @@ class Killer:
                 self.struck[moment] += 1
                 self._workers[place] = self._shop.start()
                 self._due = time.monotonic() + 0.4
+                self._aimed = self._random.random() < 0.7
 
     def revive(self) -> None:
         """None ends by itself; one that does would be a finding, so it is counted."""
@@ -258,6 +263,7 @@ def main() -> int:
                 stack.callback(provider.stop)
                 urls = {"database": database.url, "store": place, "broker": broker.url}
                 shop = Shop(folder, urls, provider, lookup=lookup)
+                stack.callback(shop.stop)
                 found = torture(
                     shop, orders=options.orders, kills=options.kills, lookup=lookup, seed=options.seed
                 )

@@ -11,6 +11,7 @@ from dupeproof import (
     AsyncOnce,
     Busy,
     ConfigError,
+    Dead,
     Done,
     Held,
     KeyInvalid,
@@ -254,6 +255,32 @@ def test_an_abandoned_key_is_taken_for_the_youngest_it_can_be(durable_url):
             once.run("k", int)
         assert once.run("k", int) == 0
     assert timedelta(seconds=-0.5) < ages[0] < timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"), [(Done("paid"), "done"), (NotDone(), "dead"), (Unknown(), "dead")]
+)
+def test_a_last_attempt_that_vanished_is_asked_about_before_its_key_is_given_up(durable_url, answer, state):
+    asked, dead = [], []
+
+    def lookup(entry, *_):
+        asked.append(entry.state)
+        return answer
+
+    with Once(
+        durable_url, lease="100ms", max_attempts=1, settle=lookup, on_busy="wait", on_dead=dead.append
+    ) as once:
+        with pytest.raises(Crashed), crash_at("after-claim"):
+            once.run("k", int)
+        if state == "done":
+            assert [once.run("k", int) for _ in range(2)] == ["paid"] * 2
+        else:
+            for _ in range(2):
+                with pytest.raises(Dead):
+                    once.run("k", int)
+        assert once.get("k").state == state
+    assert asked == ["dead"]
+    assert len(dead) == (state == "dead")
 
 
 def test_a_lookup_that_gives_something_else_is_told_so_and_leaves_the_key_held(durable_url):

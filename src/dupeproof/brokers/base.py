@@ -118,6 +118,8 @@ class Features(Struct, frozen=True, kw_only=True):
 
 REASON, ATTEMPTS, ORIGIN = "dupeproof-reason", "dupeproof-attempts", "dupeproof-queue"
 """Headers of a message that was dead-lettered."""
+TOPIC = "dupeproof-topic"
+"""The same, for where it was published to, where that is not where it was read from."""
 UNUSABLE_ID = "dupeproof-unusable-id"
 """The same, for an id that cannot be one: under its own name it would keep the dead letter from being read."""
 _LONGEST_REASON = 1_000

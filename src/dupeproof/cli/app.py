@@ -10,6 +10,7 @@ import typer
 
 from dupeproof.cli import settings
 from dupeproof.cli.commands.console import console
+from dupeproof.cli.commands.dead import dead
 from dupeproof.cli.commands.doctor import doctor
 from dupeproof.cli.commands.exporter import exporter
 from dupeproof.cli.commands.forget import forget
@@ -76,6 +77,7 @@ TRY_IT = "Try it"
 A_KEY = "One key"
 THE_STORE = "The store"
 THE_OUTBOX = "The outbox"
+THE_BROKER = "The broker"
 
 app.command(
     rich_help_panel=TRY_IT,
@@ -133,6 +135,7 @@ app.command(
     epilog="Example: **dupeproof relay --source postgresql://app@localhost/shop --to python:shop.publish**",
 )(relay)
 app.add_typer(outbox, name="outbox", rich_help_panel=THE_OUTBOX)
+app.add_typer(dead, name="dead", rich_help_panel=THE_BROKER)
 app.command(
     rich_help_panel=THE_STORE,
     epilog="Example: **dupeproof windows set postgresql://app@localhost/shop billing 4h**",
@@ -156,7 +159,10 @@ def add_commands_of_others() -> dict[str, str]:
 
 def _is_own(arguments: Sequence[str]) -> bool:
     """Whether the command is surely one of ours, so that others, which take longer to load, need not be."""
-    own = {getattr(command.callback, "__name__", "") for command in app.registered_commands} | {"outbox"}
+    own = {getattr(command.callback, "__name__", "") for command in app.registered_commands} | {
+        "outbox",
+        "dead",
+    }
     return bool(arguments) and arguments[0] in own
 
 

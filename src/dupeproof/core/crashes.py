@@ -25,6 +25,7 @@ POINTS = {
     "after-effect": "guards: the function has returned, its result not stored",
     "after-finish": "guards: the result is stored, not returned to the caller yet",
     "after-publish-before-mark": "relay: the message is published, not yet marked as sent",
+    "after-publish-before-removal": "dead letters: the message is published, its dead letter still there",
 }
 
 

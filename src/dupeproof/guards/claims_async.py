@@ -539,6 +539,35 @@ class AsyncClaim:
                 return
         self._publish(Kind.SETTLED)
 
+    async def _was_done(self) -> bool:
+        """Whether the lookup knows a result of the last attempt, whose owner vanished. Else the key stays dead.
+
+        Only who made it dead asks, so nobody asks beside.
+        """
+        lookup, store, digest = self._of.policy.settle, self._of.engine.store, self._request.key
+        assert lookup is not None
+        [found] = await store.get([digest])
+        entry = make_entry(self._of.policy.terms.namespace, digest, found, None)
+        if found is None or entry is None:
+            return False
+        args, kwargs = self.call
+        try:
+            answer = check_settlement(await awaited(lookup(entry, *args, **kwargs)), lookup)
+        except ConfigError:
+            raise
+        except Exception:
+            logger.exception("%s stays dead: its lookup failed", self._title())
+            return False
+        if not isinstance(answer, Done) or answer.step is not None:
+            return False
+        data, codec = self.encoded(answer.value, self._returns, self._of.codec)
+        window = found.record.window or self._of.policy.terms.window
+        [ours] = await store.finish([Finish(digest, found.record.token, window, data, codec, self.token)])
+        if ours:
+            self._done = outcomes.Done(data, codec, self.attempt)
+            self._publish(Kind.SETTLED)
+        return ours
+
     async def _ask_anew(self) -> None:
         self.shut()
         self.won = self.lost = False
@@ -596,6 +625,8 @@ class AsyncClaim:
                 )
             case outcomes.Dead(attempt, newly):
                 self.attempt = attempt
+                if newly and self._of.policy.settle is not None and await self._was_done():
+                    return
                 self._publish(Kind.DEAD)
                 if newly:
                     await shielded(self._call_on_dead(None))

@@ -111,6 +111,58 @@ def dead_letter(each: Delivery, reason: str) -> Output:
     return forward(message, base.dead_name(message.topic), headers=[*theirs, *_encoded(ours)])
 
 
+_OF_DEAD = {base.REASON, base.ATTEMPTS, base.ORIGIN, PARTITION, OFFSET, TIMESTAMP}
+
+
+def revived(raw: Any, topic: str) -> "Revived":
+    """A dead letter as the record it was, without our headers."""
+    theirs = [
+        (ID if name == base.UNUSABLE_ID else name, value)
+        for name, value in raw.headers() or []
+        if name not in _OF_DEAD
+    ]
+    return Revived(raw, Output(topic, raw.value(), raw.key(), theirs))
+
+
+class Revived(NamedTuple):
+    """Read as a message of Kafka's library is."""
+
+    raw: Any
+    output: Output
+
+    def topic(self) -> str:
+        return self.output.topic
+
+    def key(self) -> bytes | None:
+        return self.output.key
+
+    def value(self) -> bytes | None:
+        return self.output.value
+
+    def headers(self) -> Headers:
+        return self.output.headers
+
+    def partition(self) -> int:
+        return int(self.raw.partition())
+
+    def offset(self) -> int:
+        return int(self.raw.offset())
+
+    def timestamp(self) -> tuple[int, int]:
+        kind, milliseconds = self.raw.timestamp()
+        return kind, milliseconds
+
+
+def told(raw: Any) -> dict[str, str]:
+    """Headers as texts; the last of each name."""
+    return {name: _text(value) for name, value in raw.headers() or []}
+
+
+def moment(raw: Any) -> datetime | None:
+    kind, milliseconds = raw.timestamp()
+    return None if kind == _NO_TIMESTAMP else _moment(milliseconds)
+
+
 def _encoded(headers: Mapping[str, str]) -> Headers:
     return [(name, value.encode()) for name, value in headers.items()]
 
@@ -120,7 +172,6 @@ def received(message: Any, owner: str, *, redelivered: bool = False) -> Delivery
     place = message.topic(), message.partition()
     pairs: Headers = message.headers() or []
     headers = {name: _text(value) for name, value in pairs}
-    kind, milliseconds = message.timestamp()
     return delivery(
         lambda: from_kafka(message, ID, missing="pass") or from_others(pairs, body=message.value() or b""),
         Receipt(place, message.offset(), owner),
@@ -130,7 +181,7 @@ def received(message: Any, owner: str, *, redelivered: bool = False) -> Delivery
         topic=place[0],
         key=None if key is None else _text(key),
         type=headers.get(TYPE, ""),
-        timestamp=None if kind == _NO_TIMESTAMP else _moment(milliseconds),
+        timestamp=moment(message),
         partition=place[1],
         position=message.offset(),
         raw=message,

@@ -69,25 +69,10 @@ class AsyncNatsPublisher(AsyncBrokerPublisher):
 
     async def _publish(self, message: Message) -> Result:
         try:
-            await self._streams.publish(message.topic, message.payload, headers=wire.published(message))
+            headers = wire.published(message)
         except NotPublished as exc:
             return exc
-        except streams.NoStreamResponseError:
-            text = f"no stream keeps the subject {message.topic!r}; add one first"
-            return NotPublished(text, reason="unroutable")
-        except (theirs.MaxPayloadError, theirs.BadSubjectError) as exc:
-            return NotPublished(f"NATS cannot take a message for {message.topic!r}: {exc}", reason="unfit")
-        except TimeoutError:
-            if not self._client.was_refused(message.topic):
-                raise
-            text = f"this user may not publish to the subject {message.topic!r}; give it the right"
-            return NotPublished(text, reason="refused")
-        except streams.APIError as exc:
-            refused = refusal(exc, message.topic)
-            if refused is None:
-                raise
-            return refused
-        return None
+        return await confirmed(self._client, self._streams, message.topic, message.payload, headers)
 
     def _unfit(self, message: Message, /) -> NotPublished | None:
         return wire.unfit(message, self._client.max_payload)
@@ -96,3 +81,27 @@ class AsyncNatsPublisher(AsyncBrokerPublisher):
         client, self._client = self._client, None
         if client is not None and not client.is_closed:
             await leave(client)
+
+
+async def confirmed(
+    client: Any, jetstream: Any, subject: str, payload: bytes, headers: dict[str, str]
+) -> NotPublished | None:
+    """None when a stream has it for sure."""
+    try:
+        await jetstream.publish(subject, payload, headers=headers)
+    except streams.NoStreamResponseError:
+        text = f"no stream keeps the subject {subject!r}; add one first"
+        return NotPublished(text, reason="unroutable")
+    except (theirs.MaxPayloadError, theirs.BadSubjectError) as exc:
+        return NotPublished(f"NATS cannot take a message for {subject!r}: {exc}", reason="unfit")
+    except TimeoutError:
+        if not client.was_refused(subject):
+            raise
+        text = f"this user may not publish to the subject {subject!r}; give it the right"
+        return NotPublished(text, reason="refused")
+    except streams.APIError as exc:
+        refused = refusal(exc, subject)
+        if refused is None:
+            raise
+        return refused
+    return None

@@ -1,11 +1,21 @@
 """How messages look on NATS: an id that the server knows too, and headers. Pure."""
 
+import base64
 import re
 from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
 
-from dupeproof.brokers.base import REASON, UNUSABLE_ID, Delivery, dead_headers, dead_name
+from dupeproof.brokers.base import (
+    ATTEMPTS,
+    ORIGIN,
+    REASON,
+    TOPIC,
+    UNUSABLE_ID,
+    Delivery,
+    dead_headers,
+    dead_name,
+)
 from dupeproof.brokers.errors import NotDeadLettered, NotPublished
 from dupeproof.brokers.ids import delivery
 from dupeproof.errors import ConfigError
@@ -67,6 +77,7 @@ def dead_letter(each: Delivery, reason: str, subject: str, max_payload: int) -> 
     ours = {
         ID: f"dead-{metadata.stream}-{metadata.sequence.stream}",
         **dead_headers(each, " ".join(reason.split()), subject),
+        TOPIC: message.topic,
     }
     if each.sender_id is not None and _is_fit(ORIGINAL, each.sender_id):
         ours[ORIGINAL] = each.sender_id
@@ -78,6 +89,24 @@ def dead_letter(each: Delivery, reason: str, subject: str, max_payload: int) -> 
         if name.lower() not in _IDS and name not in ours and _is_fit(name, value)
     }
     return _fitting(headers, ours, message.body, max_payload)
+
+
+def revived(headers: Mapping[str, str], ident: str) -> dict[str, str]:
+    """The headers of a dead letter as those of the message it was. To the server it is another one, known as `ident`: under the
+    id that the message had, it would drop it as a duplicate. One without an id stays without, which takes up both.
+    """
+    theirs = {
+        f"{_RENAMED}{name}" if name.lower().startswith(_CONTROL) else name: value
+        for name, value in headers.items()
+        if name not in _OF_DEAD and name.lower() not in _IDS
+    }
+    known = headers.get(UNUSABLE_ID) or headers.get(ORIGINAL)
+    if not known and REASON not in headers:  # a dead letter of ours has in there what we have called it
+        known = headers.get(ID)
+    return {**theirs, ORIGINAL: known, ID: ident} if known else theirs
+
+
+_OF_DEAD = {REASON, ATTEMPTS, ORIGIN, TOPIC, UNUSABLE_ID}
 
 
 def _unusable_id(each: Delivery) -> str:
@@ -134,19 +163,12 @@ def _is_fit(name: str, value: str) -> bool:
 
 
 def received(message: Any, receipt: Any, uncounted: int) -> Delivery:
-    headers: dict[str, str] = message.headers or {}
     metadata = message.metadata
-    return delivery(
-        lambda: (
-            from_headers(headers, ORIGINAL if ORIGINAL in headers else ID, missing="pass")
-            or from_others(headers, body=message.data)
-        ),
+    return _delivery(
+        message.headers or {},
+        message.data,
         receipt,
-        body=message.data,
-        headers={name: value for name, value in headers.items() if name not in (ID, KEY, TYPE, ORIGINAL)},
         topic=message.subject,
-        key=headers.get(KEY),
-        type=headers.get(TYPE, ""),
         timestamp=metadata.timestamp,
         position=metadata.sequence.stream,
         raw=message,
@@ -155,16 +177,52 @@ def received(message: Any, receipt: Any, uncounted: int) -> Delivery:
     )
 
 
+def stored(raw: Any, headers: Mapping[str, str], subject: str) -> Delivery:
+    """As it will be received with these headers; `raw` is what the server has."""
+    return _delivery(
+        headers, raw.data or b"", None, topic=subject, timestamp=raw.time, position=raw.seq, raw=raw
+    )
+
+
+def headers_of(raw: Any) -> dict[str, str]:
+    """Of what the server has stored. The driver reads them as those of a mail, and spoils what is not ASCII."""
+    lines = base64.b64decode(raw.hdrs or b"").decode(errors="replace").split("\r\n")[1:]
+    pairs = [line.partition(":") for line in lines if line]
+    return {name: value.strip() for name, _, value in pairs}
+
+
+def _delivery(headers: Mapping[str, str], body: bytes, receipt: Any, **fields: Any) -> Delivery:
+    return delivery(
+        lambda: (
+            from_headers(headers, ORIGINAL if ORIGINAL in headers else ID, missing="pass")
+            or from_others(headers, body=body)
+        ),
+        receipt,
+        body=body,
+        headers={name: value for name, value in headers.items() if name not in (ID, KEY, TYPE, ORIGINAL)},
+        key=headers.get(KEY),
+        type=headers.get(TYPE, ""),
+        **fields,
+    )
+
+
 def dead_subject(subject: str, given: str | None) -> str:
     """Where dead letters go. One that the consumer itself would read is refused: they would come back for ever."""
-    has_wildcards = not {"*", ">"}.isdisjoint(subject.split("."))
-    usual = f"dead.{subject.replace('*', '_').replace('>', '_')}" if has_wildcards else dead_name(subject)
+    usual = (
+        f"dead.{subject.replace('*', '_').replace('>', '_')}"
+        if has_wildcards(subject)
+        else dead_name(subject)
+    )
     dead = usual if given is None else given
     if _matches(subject, dead):
         raise ConfigError(
             f"dead letters of {subject!r} would go to {dead!r}, which this consumer reads itself; choose another with dead="
         )
     return dead
+
+
+def has_wildcards(subject: str) -> bool:
+    return not {"*", ">"}.isdisjoint(subject.split("."))
 
 
 def _matches(pattern: str, subject: str) -> bool:

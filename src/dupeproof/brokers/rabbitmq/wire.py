@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from dupeproof.brokers.base import UNUSABLE_ID, Delivery, dead_headers
+from dupeproof.brokers.base import (
+    ATTEMPTS,
+    ORIGIN,
+    REASON,
+    TOPIC,
+    UNUSABLE_ID,
+    Delivery,
+    dead_headers,
+)
+from dupeproof.brokers.dead import as_count
 from dupeproof.brokers.errors import NotPublished
 from dupeproof.brokers.ids import delivery
 from dupeproof.brokers.rabbitmq.properties import table
@@ -15,13 +24,15 @@ from dupeproof.errors import ConfigError
 from dupeproof.keys.message_ids import from_amqp, from_others
 from dupeproof.outbox import messages
 
-KEY, ATTEMPT, TOPIC, LONG_ID = "dupeproof-key", "dupeproof-attempt", "dupeproof-topic", "dupeproof-id"
+KEY, ATTEMPT, LONG_ID = "dupeproof-key", "dupeproof-attempt", "dupeproof-id"
 EXPIRATION, USER, TIME = "dupeproof-expiration", "dupeproof-user-id", "dupeproof-timestamp"
 """Properties that a copy cannot have as such: it would expire once more, the broker takes only the publisher's own user, and a
 time beyond the year 9999 (in milliseconds, say) cannot be written.
 """
 _ROUTING = {"CC": "dupeproof-cc", "BCC": "dupeproof-bcc"}
 """Headers by which the broker would send a copy to others as well, under other names."""
+DIED = "dupeproof-died"
+"""When a message was dead-lettered, by its consumer's clock: AMQP has no time of its own."""
 DROPPED = "dupeproof-dropped"
 """Names of headers for which there was no room, since ours are added to a message that filled a frame."""
 _MOST_HEADERS = 131_072 - 4_096
@@ -134,7 +145,72 @@ def again(each: Delivery, attempt: int) -> Sent:
 
 
 def dead_letter(each: Delivery, reason: str, queue: str) -> Sent:
-    return _copy(each, dead_headers(each, reason, queue))
+    return _copy(each, {**dead_headers(each, reason, queue), DIED: _now(), TOPIC: each.message.topic})
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+class Death(NamedTuple):
+    """What a dead letter says of itself, by our headers or by those of the broker."""
+
+    queue: str | None
+    reason: str
+    attempts: int | None
+    died: datetime | None
+    topic: str | None
+
+
+_DEATHS = {
+    "rejected": "a consumer rejected it",
+    "expired": "it was not consumed in time",
+    "maxlen": "its queue was full",
+    "delivery_limit": "it was delivered too often",
+}
+
+
+def death(properties: Any) -> Death:
+    headers: Mapping[str, Any] = properties.headers or {}
+    if REASON in headers:
+        died = headers.get(DIED)
+        return Death(
+            _text(headers[ORIGIN]) if ORIGIN in headers else None,
+            _text(headers[REASON]),
+            as_count(_text(headers.get(ATTEMPTS))),
+            died if isinstance(died, datetime) else None,
+            _text(headers[TOPIC]) if TOPIC in headers else None,
+        )
+    told = headers.get("x-death")
+    if not isinstance(told, list) or not told or not isinstance(told[0], dict):
+        return Death(None, "", None, None, None)
+    last: Mapping[str, Any] = told[0]  # the one before it is told after it
+    reason, died, keys = str(last.get("reason", "")), last.get("time"), last.get("routing-keys") or [None]
+    return Death(
+        None if last.get("queue") is None else _text(last["queue"]),
+        f"{reason}: {_DEATHS.get(reason, 'as RabbitMQ says')}",
+        as_count(_text(last.get("count"))),
+        died if isinstance(died, datetime) else None,
+        None if keys[0] is None else _text(keys[0]),
+    )
+
+
+def revived(each: Delivery, found: Death) -> Sent:
+    """A dead letter as the message it was, for the queue it came from; all attempts are before it."""
+    sent = _copy(each, _given({TOPIC: found.topic}))
+    headers = {name: value for name, value in sent.properties["headers"].items() if name not in _OF_DEAD}
+    ident = headers.pop(UNUSABLE_ID, None) or sent.properties["message_id"] or headers.pop(LONG_ID, None)
+    return _sent(ident, sent.body, headers, {**sent.properties})
+
+
+def renewed(each: Delivery, found: Death) -> Sent:
+    """A dead letter that no queue has counted yet. What the broker has said of it is said by us."""
+    ours = {REASON: found.reason, ATTEMPTS: found.attempts, ORIGIN: found.queue, DIED: found.died}
+    given = {name: str(value) if name == ATTEMPTS else value for name, value in _given(ours).items()}
+    return _copy(each, {**(given if found.reason else {}), **_given({TOPIC: found.topic})})
+
+
+_OF_DEAD = {REASON, ATTEMPTS, ORIGIN, DIED}
 
 
 def _copy(each: Delivery, ours: Mapping[str, Any]) -> Sent:

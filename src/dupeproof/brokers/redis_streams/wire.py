@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dupeproof.brokers.base import UNUSABLE_ID, Delivery, dead_headers
+from dupeproof.brokers.base import ATTEMPTS, ORIGIN, REASON, UNUSABLE_ID, Delivery, dead_headers
 from dupeproof.brokers.ids import delivery
 from dupeproof.keys.message_ids import from_headers, from_others
 from dupeproof.outbox.messages import Message
@@ -28,6 +28,17 @@ def dead_letter(each: Delivery, reason: str, stream: str) -> dict[bytes, bytes]:
     elif each.sender_id is not None:
         fields = {b"id": each.sender_id.encode(), **fields}
     return {**fields, **ours}
+
+
+_OF_DEAD = {name.encode() for name in (REASON, ATTEMPTS, ORIGIN)}
+
+
+def revived(fields: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """A dead letter as the entry it was."""
+    unusable = UNUSABLE_ID.encode()
+    return {
+        b"id" if name == unusable else name: value for name, value in fields.items() if name not in _OF_DEAD
+    }
 
 
 def _fields(ident: str | None, body: bytes, key: str | None, kind: str, headers: Mapping[str, str]) -> Fields:
