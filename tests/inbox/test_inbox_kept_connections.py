@@ -176,3 +176,16 @@ def test_neither_a_fork_nor_one_that_is_not_closed_does_any_harm(place):
             env={**os.environ, "PYTHONASYNCIODEBUG": ""},
         )
         assert (ran.returncode, ran.stderr) == (0, ""), url
+
+
+@pytest.mark.server("postgres", "pgbouncer")
+@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg"])
+def test_a_pooler_in_transaction_mode_may_stand_in_between(own_pgbouncer, postgres_url, scheme):
+    """Ten times the same statement on a kept connection: a driver would prepare it by then, with one of several servers."""
+    pooled = own_pgbouncer(postgres_url)
+    with Inbox("billing", database=f"{scheme}://{pooled.url.partition('://')[2]}") as inbox:
+        with inbox.transaction() as connection:
+            inbox.create_schema(connection)
+        with ThreadPoolExecutor(4) as pool:
+            for turn in range(10):
+                assert all(pool.map(lambda number, turn=turn: mark(inbox, f"{turn}-{number}"), range(8)))
