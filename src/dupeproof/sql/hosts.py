@@ -26,6 +26,8 @@ from dupeproof.sql.postgres import (
 )
 
 C = TypeVar("C")
+_PREPARED_AFTER = 5
+"""Executions, as psycopg does it."""
 _KEPT_FOR = 60.0
 """Seconds. What stands between drops idle connections without a word, after some minutes."""
 
@@ -75,7 +77,7 @@ class Database:
     """Transactions, on connections that are kept for the next one. It remembers which of several hosts did not answer.
 
     A connection is kept if its transaction ended well, for a minute. The statement that begins the next transaction tells
-    whether it is still good. Nothing is prepared: a pooler in between may give each transaction to another server.
+    whether it is still good. Behind a pooler nothing is prepared: each transaction may be with another server.
     """
 
     def __init__(self, url: str) -> None:
@@ -145,4 +147,14 @@ def _latest(idle: list[Idle]) -> Idle | None:
 
 
 def _connect(conninfo: str, _: float) -> KeptConnection:
-    return KeptConnection.connect(conninfo, prepare_threshold=None)
+    """Statements are prepared where the process that answers is the one that was promised: a pooler promises another."""
+    connection = KeptConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
+    try:
+        found = (connection.execute("SELECT pg_backend_pid()")).fetchone()
+        if found == (connection.info.backend_pid,):
+            connection.prepare_threshold = _PREPARED_AFTER
+        connection.set_autocommit(False)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -25,6 +25,8 @@ from dupeproof.sql.postgres import (
 )
 
 C = TypeVar("C")
+_PREPARED_AFTER = 5
+"""Executions, as psycopg does it."""
 _KEPT_FOR = 60.0
 """Seconds. What stands between drops idle connections without a word, after some minutes."""
 
@@ -76,7 +78,7 @@ class AsyncDatabase:
     """Transactions, on connections that are kept for the next one. It remembers which of several hosts did not answer.
 
     A connection is kept if its transaction ended well, for a minute. The statement that begins the next transaction tells
-    whether it is still good. Nothing is prepared: a pooler in between may give each transaction to another server.
+    whether it is still good. Behind a pooler nothing is prepared: each transaction may be with another server.
     """
 
     def __init__(self, url: str) -> None:
@@ -148,4 +150,14 @@ def _latest(idle: list[AsyncIdle]) -> AsyncIdle | None:
 
 
 async def _connect(conninfo: str, _: float) -> AsyncKeptConnection:
-    return await AsyncKeptConnection.connect(conninfo, prepare_threshold=None)
+    """Statements are prepared where the process that answers is the one that was promised: a pooler promises another."""
+    connection = await AsyncKeptConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
+    try:
+        found = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+        if found == (connection.info.backend_pid,):
+            connection.prepare_threshold = _PREPARED_AFTER
+        await connection.set_autocommit(False)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
