@@ -20,6 +20,7 @@ GROUPS: dict[Group, tuple[str, ...]] = {
     "sequences": ("dupeproof_sequences",),
     "inbox": (
         "dupeproof_inbox",
+        "dupeproof_entities",
         "dupeproof_lateness",
         "dupeproof_windows",
         "dupeproof_attempts",

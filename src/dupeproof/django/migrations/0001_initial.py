@@ -1,4 +1,4 @@
-"""Our tables up to version 9 of our own SQL, and the models that read them."""
+"""Our tables up to version 10 of our own SQL, and the models that read them."""
 
 from django.db import migrations, models
 
@@ -12,7 +12,7 @@ class Migration(migrations.Migration):  # type: ignore[misc] # Django has no typ
     dependencies = ()
 
     operations = (
-        Schema(to=9),
+        Schema(to=10),
         migrations.CreateModel(
             name="DeadMessage",
             fields=[

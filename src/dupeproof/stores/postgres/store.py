@@ -29,6 +29,7 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
+from dupeproof.lifetimes import PerProcess
 from dupeproof.stores.postgres import migrations, queries, rows, sequences
 from dupeproof.stores.postgres.faults import (
     CONNECTION_LOST,
@@ -47,7 +48,7 @@ from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Limits
 from dupeproof.stores.purge import purge_inbox
 from dupeproof.stores.repeats import Repeats
-from dupeproof.stores.runtime import PerProcess, sleep
+from dupeproof.stores.runtime import sleep
 
 R = TypeVar("R")
 T = TypeVar("T")
