@@ -66,6 +66,9 @@ def inbox(url):
         mine.begin_attempt(connection, "m-4")
         mine.begin_attempt(connection, "m-4")
         mine.end_attempts(connection, ["m-4"])
+        for version in (1, 2, 1):
+            mine.newer(connection, entity="e-1", version=version, id="m-1")
+        mine.forget_entity(connection, "e-1")
         mine.change_window(connection, "1h")
         mine.change_window(connection, "2h")
         mine.window(connection)
@@ -86,6 +89,7 @@ def inbox(url):
     positions.take({("t", 0): "other"}, "me")
     with mine.transaction() as connection:
         positions.record(connection, {("t", 0): (3, "me")})
+    mine.close()
 
 
 def outbox(url):
