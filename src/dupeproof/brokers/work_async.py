@@ -386,7 +386,7 @@ class AsyncUnderClaim:
                 try:
                     await self._handler(message)
                 except Exception as exc:
-                    if not_now(exc) or isinstance(exc, ELSEWHERE):
+                    if (not_now(exc) or isinstance(exc, ELSEWHERE)) and not claim.holds(exc):
                         await claim.release()  # nobody is to blame, so it was no attempt
                     raise
         return Ack(duplicate=not claim.won)
