@@ -65,6 +65,28 @@ def test_steps_outlive_whatever_lets_the_call_run_again(durable_url, how):
     assert ran == ["charge", "broken"]
 
 
+async def test_steps_that_have_run_are_noted_although_the_call_is_cancelled(durable_url):
+    done = []
+
+    async def part(number):
+        done.append(number)
+        if len(done) == 8:
+            task.cancel()
+        return number
+
+    async def order():
+        await asyncio.gather(*(step(f"part-{number}", part, number) for number in range(8)))
+
+    async with AsyncOnce(durable_url, on_error="hold") as once:
+        task = asyncio.ensure_future(once.run("k", order))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        steps = (await once.get("k")).steps
+    assert [name for name, state in steps.items() if state == "done"] == [
+        f"part-{number}" for number in sorted(done)
+    ]
+
+
 def test_a_lookup_sees_which_steps_are_done(durable_url):
     seen = []
 

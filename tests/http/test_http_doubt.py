@@ -216,3 +216,16 @@ async def test_a_request_whose_server_died_is_settled_too(tmp_path):
     async with asking(handler, **options) as client:
         assert (await client.post("/", headers=KEY)).json() == "found"
     assert handler.runs == 0
+
+
+async def test_a_request_is_settled_in_the_background_with_a_whole_answer(tmp_path):
+    url = f"sqlite:///{tmp_path}/dedup.db"
+    gateway = Gateway(TimeoutError("pay"))
+    async with asking(gateway.asgi, **OPTIONS | {"store": url}) as client:
+        await client.post("/", headers=KEY)
+        with Once(url) as once:
+            answer = Answer(201, [(b"location", b"/payments/7")], b"paid")
+            assert once.settle(lambda entry: Done(answer), namespace="http").done == 1
+        again = await client.post("/", headers=KEY)
+    assert (again.status_code, again.headers["location"], again.content) == (201, "/payments/7", b"paid")
+    assert gateway.calls == 1

@@ -198,6 +198,8 @@ class Claim:
 
     def leave(self, exc: BaseException | None) -> None:
         """Finish, fail or abandon, by how the work ended."""
+        if self._steps is not None and exc is not None:
+            self._steps.rest()
         if exc is None:
             self.finish(self._result)
         elif self.holds(exc):
@@ -305,8 +307,8 @@ class Claim:
             self._at("after-effect")
         self._finish(value)
 
-    def _finish(self, value: Any) -> Finish:
-        change = self.closing(value)
+    def _finish(self, value: Any, codec: Codec | None = None) -> Finish:
+        change = self.closing(value, codec)
         engine = self._of.engine
         began = time.monotonic()
         try:
@@ -326,12 +328,12 @@ class Claim:
             reached("after-finish")
         return change
 
-    def closing(self, value: Any) -> Finish:
+    def closing(self, value: Any, codec: Codec | None = None) -> Finish:
         """The change for the store; from here on the heartbeat's opinion does not count."""
         if not self._open:
             self._check_open()
         self._closing = True
-        request, codec, cache = self._request, self._of.codec, self._of.engine.cache
+        request, codec, cache = self._request, codec or self._of.codec, self._of.engine.cache
         if cache is not None:
             self._since = time.monotonic(), cache.drops
         try:
@@ -470,7 +472,8 @@ class Claim:
                 return "gone"
         else:
             try:
-                self._finish(answer.value)
+                # The answer to a request says itself how the guard of requests stores it.
+                self._finish(answer.value, getattr(answer.value, "stored_with", None))
             except ClaimLost:
                 return "gone"
         self._publish(Kind.SETTLED)

@@ -197,6 +197,8 @@ class AsyncClaim:
 
     async def leave(self, exc: BaseException | None) -> None:
         """Finish, fail or abandon, by how the work ended."""
+        if self._steps is not None and exc is not None:
+            await shielded(self._steps.rest())
         if exc is None:
             await self.finish(self._result)
         elif self.holds(exc):
@@ -304,8 +306,8 @@ class AsyncClaim:
             self._at("after-effect")
         await self._finish(value)
 
-    async def _finish(self, value: Any) -> Finish:
-        change = self.closing(value)
+    async def _finish(self, value: Any, codec: Codec | None = None) -> Finish:
+        change = self.closing(value, codec)
         engine = self._of.engine
         began = time.monotonic()
         try:
@@ -325,12 +327,12 @@ class AsyncClaim:
             reached("after-finish")
         return change
 
-    def closing(self, value: Any) -> Finish:
+    def closing(self, value: Any, codec: Codec | None = None) -> Finish:
         """The change for the store; from here on the heartbeat's opinion does not count."""
         if not self._open:
             self._check_open()
         self._closing = True
-        request, codec, cache = self._request, self._of.codec, self._of.engine.cache
+        request, codec, cache = self._request, codec or self._of.codec, self._of.engine.cache
         if cache is not None:
             self._since = time.monotonic(), cache.drops
         try:
@@ -469,7 +471,8 @@ class AsyncClaim:
                 return "gone"
         else:
             try:
-                await self._finish(answer.value)
+                # The answer to a request says itself how the guard of requests stores it.
+                await self._finish(answer.value, getattr(answer.value, "stored_with", None))
             except ClaimLost:
                 return "gone"
         self._publish(Kind.SETTLED)

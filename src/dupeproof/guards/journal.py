@@ -70,11 +70,14 @@ class Steps:
         finally:
             current.reset(outer)
         done = Step(True, *self._owner.encoded(value, returns, self._codec))
-        if self._turn.locked():  # whoever cancels while we wait for our turn must not make it forgotten
-            self._note(path, done)
-        else:
-            self._note(path, done)
+        # Whoever cancels while it waits for its turn must not make it forgotten.
+        self._note(path, done)
         return value
+
+    def rest(self) -> None:
+        """Until the steps that are over are noted."""
+        with self._turn:
+            return
 
     def _note(self, path: str, done: Step) -> None:
         with self._turn:

@@ -69,11 +69,14 @@ class AsyncSteps:
         finally:
             current.reset(outer)
         done = Step(True, *self._owner.encoded(value, returns, self._codec))
-        if self._turn.locked():  # whoever cancels while we wait for our turn must not make it forgotten
-            await shielded(self._note(path, done))
-        else:
-            await self._note(path, done)
+        # Whoever cancels while it waits for its turn must not make it forgotten.
+        await shielded(self._note(path, done))
         return value
+
+    async def rest(self) -> None:
+        """Until the steps that are over are noted."""
+        async with self._turn:
+            return
 
     async def _note(self, path: str, done: Step) -> None:
         async with self._turn:

@@ -20,6 +20,11 @@ class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     body: bytes | None = b""
     """None: not kept, because it was too large or a stream."""
 
+    @property
+    def stored_with(self) -> Codec:
+        """For those who settle a request and know no HTTP."""
+        return AnswerCodec()
+
 
 PLAIN = "http"
 """The name of the codec of responses that go through no other."""
