@@ -117,8 +117,8 @@ class _Handler:
             self._has_run = True
             try:
                 result = function(*args, **kwargs)
-            except ValidationError:
-                self._has_run = False
+            except Exception as exc:
+                self._failed(exc)
                 raise
             return self._awaited(result) if iscoroutine(result) else result
 
@@ -127,9 +127,17 @@ class _Handler:
     async def _awaited(self, result: Any) -> Any:
         try:
             return await result
-        except ValidationError:
-            self._has_run = False
+        except Exception as exc:
+            self._failed(exc)
             raise
+
+    def _failed(self, error: Exception) -> None:
+        """The API may have an answer to the error, and the guard meets only that."""
+        handling = current.get()
+        if isinstance(error, ValidationError):
+            self._has_run = False
+        elif handling is not None:
+            handling.saw(error)
 
     def decide(self) -> None:
         """Nothing was done, unless the function says otherwise itself."""
