@@ -52,7 +52,18 @@ class Owned(Protocol):
 class Handling:
     """A request with a key, while its handler runs."""
 
-    __slots__ = ("_around", "_holds_all", "attempt", "claim", "done", "error", "fate", "knows_error", "reused", "whole")
+    __slots__ = (
+        "_around",
+        "_holds_all",
+        "attempt",
+        "claim",
+        "done",
+        "error",
+        "fate",
+        "knows_error",
+        "reused",
+        "whole",
+    )
 
     def __init__(self, claim: Owned, attempt: int, *, holds_all: bool) -> None:
         self._around = sys.exception()
@@ -92,7 +103,8 @@ class Handling:
             met.add(id(cause))
             status = status_said_by(cause)
             refuses = status is not None and status < 500
-            if self._holds_all and not refuses or self.claim.holds(cause) and not self._holds_all:
+            doubtful = (self._holds_all and isinstance(cause, Exception)) or self.claim.holds(cause)
+            if doubtful and not (refuses and self._holds_all):
                 self.fate, self.error = Fate.HOLD, cause
             elif status is None or refuses:
                 self.knows_error = True

@@ -45,8 +45,8 @@ class Idempotent(DjangoIdempotent):
 
     The arguments are those of `dupeproof.http.django.Idempotent`; functions are given the request after authentication, so
     that `request.auth` is there. The response is stored as the response schema made it. What the exception handlers of
-    the API answer is an answer and no failure. Where the function did not run, or raised django-ninja's ValidationError,
-    the key may be used with a better body. The header is added to the OpenAPI document.
+    the API answer is an answer and no failure, unless the key is held for it, by `hold_on` or `on_error="hold"`. Where the
+    function did not run, or raised django-ninja's ValidationError, the key may be used with a better body. The header is added to the OpenAPI document.
     """
 
     def __call__(self, view: F) -> F:

@@ -65,7 +65,8 @@ class GuardOptions(TypedDict, total=False):
 
     `namespace`, `window`, `lease`, `max_attempts`, `hold_on`, `settle`, `keep_keys`, `on_store_down`, `events`, `codec` and
     `cache` are those of `Once`. A `codec` of your own, one that encrypts, say, is given the bytes of each response. A lookup
-    is given the entry alone, and gives `Done` with an `Answer`, or with a value that is sent as JSON.
+    is given the entry alone, and gives `Done` with an `Answer`, or with a value that is sent as JSON. With `hold_on`, a 5xx
+    whose error the guard did not see holds the key too.
     """
 
     namespace: str
