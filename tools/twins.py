@@ -26,6 +26,7 @@ SUBSTITUTIONS = [
     (r"\bopen_async_store\b", "open_store"),
     (r"\badapt_async\b", "adapt"),
     (r"\bPerLoop\b", "PerProcess"),
+    (r"\benter_async_context\b", "enter_context"),
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\bAbstractAsyncContextManager\b", "AbstractContextManager"),
     (r"\bAsync(?=[A-Z])", ""),

@@ -205,7 +205,7 @@ def test_settle_asks_a_function_about_every_held_key(dupeproof, url, tmp_path, m
         for key in ("pay:1", "pay:2"):
             with pytest.raises(ZeroDivisionError):
                 once.run(key, lambda: 1 / 0)
-        ran = dupeproof("settle", url, "shop_lookup:lookup", "--json")
+        ran = dupeproof("settle", url, "shop_lookup:lookup", "-n", "billing", "--json")
         assert ran.json == {"done": 1, "not_done": 0, "unknown": 1, "failed": 0}
         assert once.run("pay:1", int) == {"receipt": "pay:1"}
     for wrong in ("shop_lookup", "shop_lookup:nothing", "no_such_module:f"):

@@ -31,6 +31,26 @@ def test_stats_counts_what_is_there(dupeproof, url):
     assert "records done" in dupeproof("stats", url).out
 
 
+@pytest.mark.parametrize("driver", ["aiosqlite", "pysqlite"])
+def test_every_command_takes_a_url_as_sqlalchemy_writes_it(dupeproof, url, driver):
+    theirs = url.replace("sqlite", f"sqlite+{driver}", 1)
+    for words in (
+        ("schema", theirs, "--apply"),
+        ("windows", "set", theirs, "billing", "4h"),
+        ("outbox", "status", theirs),
+        ("purge", theirs),
+        ("stats", theirs),
+        ("doctor", theirs),
+    ):
+        ran = dupeproof(*words)
+        assert (ran.code, ran.err) == (0, ""), words
+    assert "billing" in dupeproof("windows", "list", url).out
+    ran = dupeproof("stats", "postgresql+nonsense://u:secret@h/d")
+    assert ran.code != 0
+    assert "names a driver that dupeproof does not know" in ran.err
+    assert "secret" not in ran.err
+
+
 def test_purge_makes_one_pass_and_tells_what_went(dupeproof, url):
     expired(url, 25).close()
     facts = dupeproof("purge", url, "--batch", 10, "--json").json

@@ -15,10 +15,13 @@ import uuid
 from pathlib import Path
 
 import psycopg
+import psycopg_pool
 import pytest
+import sqlalchemy
 
+from dupeproof import Inbox
 from dupeproof.stores import open_store
-from support.places import kinds, sqlite_path
+from support.places import engine_url, kinds, sqlite_path
 
 EXPIRED = int(os.environ.get("INBOX_EXPIRED", "20000"))
 ROUNDS = int(os.environ.get("INBOX_ROUNDS", "5"))
@@ -148,3 +151,38 @@ def test_marking_is_measured_while_expired_marks_are_purged(place):
         f"{place.dialect}, {EXPIRED:,} expired: p99 of a mark {spread(quiet, ' ms')} alone, {spread(busy, ' ms')} beside a "
         f"purge, {spread(worse)} times, at most {spread(longest, ' ms')}; purged {spread(rates)} a second, {spread(faster)} times as many as were marked"
     )
+
+
+POOLS = {
+    "postgresql": lambda url: psycopg_pool.ConnectionPool(url, min_size=1, open=True),
+    "mysql": lambda url: sqlalchemy.create_engine(engine_url(url, "pymysql")),
+    "sqlite": lambda url: sqlalchemy.create_engine(engine_url(url, "pysqlite")),
+}
+
+
+@kinds("psycopg", "sqlalchemy pymysql", "sqlite3")
+def test_an_inbox_by_url_is_measured_beside_one_with_a_pool(place):
+    """One mark in its transaction, in turns. A connection for each transaction would cost about ten times as much."""
+    prepared(place)
+    pool = POOLS[place.dialect](place.url)
+    by_url, pooled = Inbox("by-url", database=place.url), Inbox("pooled", database=pool)
+
+    def seconds(inbox):
+        began = time.perf_counter()
+        with inbox.transaction() as connection:
+            assert inbox.first(connection, uuid.uuid4())
+        return time.perf_counter() - began
+
+    for _ in range(10):
+        seconds(by_url), seconds(pooled)
+    medians = []
+    for _ in range(ROUNDS):
+        pairs = [(seconds(by_url), seconds(pooled)) for _ in range(MARKED)]
+        medians.append([statistics.median(each) for each in zip(*pairs, strict=True)])
+    assert place.sql("SELECT count(*) FROM dupeproof_inbox") == [(2 * (10 + ROUNDS * MARKED),)]
+    by_url.close()
+    pool.close() if place.dialect == "postgresql" else pool.dispose()
+    ratios = [mine / theirs for mine, theirs in medians]
+    mine, theirs = (statistics.median(each) * 1_000 for each in zip(*medians, strict=True))
+    print(f"{place.dialect}: by URL {mine:.2f} ms, pooled {theirs:.2f} ms, {spread(ratios)} times")
+    assert statistics.median(ratios) < 3

@@ -71,7 +71,7 @@ def test_what_has_not_happened_is_counted_as_0_and_not_absent(registry, tmp_path
     Purger(url, events=[listener])
     assert at_0("shop", "charge") == set(OF_CLAIMS)
     assert at_0("shop") == {*OF_CLAIMS, "seen", "fresh", "purged"}
-    assert at_0("billing") == {"seen", "fresh", "late"}
+    assert at_0("billing") == {"seen", "fresh", "late", "stale"}
     assert at_0("outbox") == {"sent", "sent_again", "publisher_down", "store_down"}
     assert at_0("") == {"purged", "store_down"}
     assert not (tmp_path / "shop.db").exists(), "counting connects to nothing"

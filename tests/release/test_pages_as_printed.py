@@ -274,7 +274,8 @@ EXAMPLES = Page("examples/README.md")
 STARTED = {
     script: shlex.split(install)[1:]
     for line in EXAMPLES.lines
-    if line.startswith("pip ") and "order_flow" not in line  # which needs a broker
+    if line.startswith("pip ")
+    and not re.search("order_flow|alembic_orders|django_shop", line)  # which serve nothing
     for install, script in [re.split(r"\s+&& python ", line)]
 }
 

@@ -55,7 +55,7 @@ RELIED_ON = {
         "sql/sqlalchemy.py: whether an engine is set up for AUTOCOMMIT"
     ),
 }
-DOCUMENTED = {"_request", "_get_current_object"}
+DOCUMENTED = {"_request", "_get_current_object", "_meta"}
 """By their libraries, in spite of the name; so are the codes of confluent_kafka.KafkaError."""
 OURS = {"_open", "_send", "_unfit", "_close"}
 """Of one publisher in two coats."""

@@ -50,7 +50,7 @@ def pool(kind=psycopg_pool.ConnectionPool):
         (Once, lambda: sessionmaker(sqlalchemy.create_engine(ENGINE)), "give the engine"),
         (Once, lambda: Session(sqlalchemy.create_engine(ENGINE)), "give the engine"),
         (Once, lambda: psycopg.Connection.__new__(psycopg.Connection), "give the pool or engine"),
-        (AsyncOnce, lambda: asyncpg.Pool.__new__(asyncpg.Pool), r"postgresql\+asyncpg://"),
+        (Once, lambda: asyncpg.Pool.__new__(asyncpg.Pool), "give psycopg_pool.ConnectionPool"),
         (Once, object, "expected a store URL, a store, or a client"),
     ],
 )

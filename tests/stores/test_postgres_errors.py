@@ -116,7 +116,7 @@ async def test_grants_that_are_missing_are_named(own_postgres):
         assert "GRANT CONNECT" in text
     server.sql("GRANT CONNECT ON DATABASE postgres TO guest")
     with open_once("sync", url) as once:
-        with pytest.raises(StoreUnavailable, match="GRANT SELECT, INSERT, UPDATE, DELETE"):
+        with pytest.raises(StoreUnavailable, match="dupeproof schema URL --grants"):
             once.seen("id")
         server.sql("REVOKE USAGE ON SCHEMA public FROM PUBLIC")
         server.sql("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO guest")

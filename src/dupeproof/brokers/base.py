@@ -78,6 +78,8 @@ class Ack(Struct, frozen=True):
     duplicate: bool = False
     late: bool = False
     """A duplicate that came after its window, and was worked on as a new one."""
+    stale: bool = False
+    """Its entity has got a newer one, so nothing was done for it."""
 
 
 class Retry(Struct, frozen=True):

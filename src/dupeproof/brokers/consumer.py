@@ -110,6 +110,7 @@ class Consumer:
             self._trouble = "it has ended"
             workers.close()
             self._source.close()
+            self._processor.close()
             self._stop_by = None
 
     def stop(self) -> None:
@@ -288,6 +289,9 @@ class Consumer:
             case Ack(duplicate=True):
                 tally.duplicates += 1
                 kinds = [Kind.SEEN]
+            case Ack(stale=True):
+                tally.stale += 1
+                kinds = [Kind.STALE]
             case Ack(late=late):
                 tally.done += 1
                 tally.late += late

@@ -109,6 +109,7 @@ class AsyncConsumer:
             self._trouble = "it has ended"
             await workers.close()
             await self._source.close()
+            await self._processor.close()
             self._stop_by = None
 
     def stop(self) -> None:
@@ -287,6 +288,9 @@ class AsyncConsumer:
             case Ack(duplicate=True):
                 tally.duplicates += 1
                 kinds = [Kind.SEEN]
+            case Ack(stale=True):
+                tally.stale += 1
+                kinds = [Kind.STALE]
             case Ack(late=late):
                 tally.done += 1
                 tally.late += late

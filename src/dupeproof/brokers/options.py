@@ -13,9 +13,12 @@ from dupeproof.core.callables import is_async, takes
 from dupeproof.core.durations import Duration, milliseconds
 from dupeproof.core.events import Listener, as_listeners
 from dupeproof.errors import ConfigError
+from dupeproof.inbox.entities import Version
+from dupeproof.keys.names import Key
 
 MissingId = Literal["dead", "content", "pass"]
 IdOf = Callable[[Message], str | None]
+OrderBy = Callable[[Message], tuple[Key, Version] | None]
 
 
 class ConsumeOptions(TypedDict, total=False):
@@ -30,6 +33,9 @@ class ConsumeOptions(TypedDict, total=False):
     """For a message without an id: dead-letter it, use the id of its content, or let it through unguarded."""
     id_of: IdOf
     """Reads the id from the message, where it is not where the broker has it."""
+    order_by: OrderBy
+    """With an inbox: reads (entity, version) from the message. One that is older than what its entity has got is acknowledged
+    without being worked on; one for which this is None is worked on as ever."""
     max_attempts: int | None
     backoff: Duration
     max_backoff: Duration
@@ -46,6 +52,7 @@ class Plan(Struct, frozen=True):
     middleware: tuple[Middleware, ...]
     missing_id: MissingId
     id_of: IdOf | None
+    order_by: OrderBy | None
     max_attempts: int | None
     backoff: float
     max_backoff: float
@@ -64,6 +71,7 @@ def make_plan(
     middleware: Iterable[Middleware] = (),
     missing_id: MissingId = "dead",
     id_of: IdOf | None = None,
+    order_by: OrderBy | None = None,
     max_attempts: int | None = defaults.MAX_ATTEMPTS,
     backoff: Duration = defaults.BACKOFF,
     max_backoff: Duration = defaults.CONSUMER_MAX_BACKOFF,
@@ -75,6 +83,12 @@ def make_plan(
             "id_of must be a function of a message, such as lambda message: message.headers.get('x-id'); "
             f"got a {type(id_of).__qualname__}"
         )
+    given: Any = order_by
+    if given is not None and (not callable(given) or is_async(given)):
+        raise ConfigError(
+            "order_by must be a plain function of a message that returns its entity and version, such as "
+            f"lambda message: (message.json()['id'], message.json()['version']); got a {type(given).__qualname__}"
+        )
     if missing_id not in get_args(MissingId):
         raise ConfigError(f"missing_id must be 'dead', 'content' or 'pass'; got {missing_id!r:.40}")
     return Plan(
@@ -83,6 +97,7 @@ def make_plan(
         middleware=tuple(middleware),
         missing_id=missing_id,
         id_of=id_of,
+        order_by=order_by,
         max_attempts=None if max_attempts is None else whole(max_attempts, "max_attempts", 1_000_000),
         backoff=milliseconds(backoff, name="backoff") / 1_000,
         max_backoff=milliseconds(max_backoff, name="max_backoff") / 1_000,

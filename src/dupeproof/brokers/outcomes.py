@@ -64,6 +64,8 @@ class Tally(Struct):
     duplicates: int = 0
     late: int = 0
     """Of those done: duplicates that came after their window."""
+    stale: int = 0
+    """Acknowledged without work, because their entity had got a newer one."""
     retried: int = 0
     dead: int = 0
     redelivered: int = 0

@@ -23,7 +23,7 @@ from dupeproof.brokers.work import (
     Work,
 )
 from dupeproof.core.events import logger
-from dupeproof.errors import Busy, StoreUnavailable
+from dupeproof.errors import Busy, ConfigError, StoreUnavailable
 from dupeproof.guards import Once
 from dupeproof.inbox import Inbox
 from dupeproof.outbox.failures import described
@@ -43,12 +43,15 @@ class Processor:
     ) -> None:
         self._source = source
         self._plan = plan
+        self._inbox = inbox
         wanted = wanted_by(handler)
         handler = whole(prepared(handler, wanted, plan.middleware, source.name))
         self._work: Work
+        if plan.order_by is not None and inbox is None:
+            raise ConfigError("order_by= needs inbox=, which keeps the newest version of each entity")
         if inbox is not None:
             kind = InBatches if wanted.batch else InTransaction
-            self._work = kind(inbox, handler, source)
+            self._work = kind(inbox, handler, source, plan.order_by)
         elif once is UNGUARDED:
             self._work = Unguarded(handler)
         else:
@@ -64,6 +67,11 @@ class Processor:
             if not not_now(exc) or (isinstance(exc, StoreUnavailable) and exc.refused):
                 raise
             logger.warning("The database cannot be used, messages wait until it can: %s", described(exc))
+
+    def close(self) -> None:
+        """Nothing is kept open any longer; what an inbox has opened, it opens again for others who use it."""
+        if self._inbox is not None:
+            self._inbox.close()
 
     def process(self, chunk: Sequence[Delivery]) -> Outcome:
         verdicts: list[Verdict | None] = [self._refused(each) for each in chunk]

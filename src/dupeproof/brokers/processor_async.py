@@ -22,7 +22,7 @@ from dupeproof.brokers.work_async import (
     AsyncWork,
 )
 from dupeproof.core.events import logger
-from dupeproof.errors import Busy, StoreUnavailable
+from dupeproof.errors import Busy, ConfigError, StoreUnavailable
 from dupeproof.guards import AsyncOnce
 from dupeproof.inbox import AsyncInbox
 from dupeproof.outbox.failures import described
@@ -42,12 +42,15 @@ class AsyncProcessor:
     ) -> None:
         self._source = source
         self._plan = plan
+        self._inbox = inbox
         wanted = wanted_by(handler)
         handler = whole(prepared(handler, wanted, plan.middleware, source.name))
         self._work: AsyncWork
+        if plan.order_by is not None and inbox is None:
+            raise ConfigError("order_by= needs inbox=, which keeps the newest version of each entity")
         if inbox is not None:
             kind = AsyncInBatches if wanted.batch else AsyncInTransaction
-            self._work = kind(inbox, handler, source)
+            self._work = kind(inbox, handler, source, plan.order_by)
         elif once is UNGUARDED:
             self._work = AsyncUnguarded(handler)
         else:
@@ -63,6 +66,11 @@ class AsyncProcessor:
             if not not_now(exc) or (isinstance(exc, StoreUnavailable) and exc.refused):
                 raise
             logger.warning("The database cannot be used, messages wait until it can: %s", described(exc))
+
+    async def close(self) -> None:
+        """Nothing is kept open any longer; what an inbox has opened, it opens again for others who use it."""
+        if self._inbox is not None:
+            await self._inbox.close()
 
     async def process(self, chunk: Sequence[Delivery]) -> Outcome:
         verdicts: list[Verdict | None] = [self._refused(each) for each in chunk]

@@ -10,13 +10,14 @@ from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-from dupeproof.brokers.base import Ack, Delivery, Handler, Reject, Verdict
+from dupeproof.brokers.base import Ack, Delivery, Handler, Message, Reject, Verdict
 from dupeproof.brokers.errors import ELSEWHERE, not_now
+from dupeproof.brokers.options import OrderBy
 from dupeproof.brokers.outcomes import Failed
 from dupeproof.brokers.protocols_async import AsyncSource
 from dupeproof.brokers.runtime_async import is_ending
 from dupeproof.core.events import logger
-from dupeproof.errors import ConfigError, StoreUnavailable
+from dupeproof.errors import ConfigError, KeyInvalid, StoreUnavailable
 from dupeproof.guards import AsyncOnce
 from dupeproof.guards.steps import Keys, current
 from dupeproof.inbox import Arrival, AsyncInbox
@@ -80,8 +81,11 @@ class AsyncInTransaction:
 
     together = counts = True
 
-    def __init__(self, inbox: AsyncInbox, handler: Handler, source: AsyncSource) -> None:
+    def __init__(
+        self, inbox: AsyncInbox, handler: Handler, source: AsyncSource, order_by: OrderBy | None
+    ) -> None:
         self._inbox = inbox
+        self._order_by = order_by
         self._handler = handler
         self._source = source
         self._careful_for = 0
@@ -91,6 +95,8 @@ class AsyncInTransaction:
         async with self._inbox.transaction() as connection:
             await self._inbox.window(connection)
             await self._inbox.end_attempts(connection, [_NOBODY])  # whether the table is there
+            if self._order_by is not None:
+                await self._inbox.forget_entity(connection, _NOBODY)  # the same
 
     async def begin(self, each: Delivery) -> int:
         try:
@@ -235,15 +241,53 @@ class AsyncInTransaction:
         ]
 
     async def _one(self, connection: Any, each: Delivery, arrival: Arrival) -> Verdict:
-        if arrival is Arrival.AGAIN:
-            return Ack(duplicate=True)
+        verdict = await self._verdict(connection, each, arrival)
+        if verdict.duplicate or verdict.stale:
+            return verdict
         known = each.message.id
         outer = current.set(None if known is None else Keys("message", self._inbox.group, known))
         try:
             await self._handler(each.message, connection)
         finally:
             current.reset(outer)
+        return verdict
+
+    async def _verdict(self, connection: Any, each: Delivery, arrival: Arrival) -> Ack:
+        """What it will be if its work ends well, if there is any.
+
+        The version of its entity is taken at the message's own turn, so that a savepoint undoes it with its work, and what
+        comes after it in the chunk is judged by it.
+        """
+        if arrival is Arrival.AGAIN:
+            return Ack(duplicate=True)
+        order = self._order_of(each.message)
+        if order is not None:
+            entity, version = order
+            try:
+                found = await self._inbox.newer(
+                    connection, entity=entity, version=version, id=_identity(each)
+                )
+            except KeyInvalid as exc:
+                raise Reject(f"its entity or version, as order_by reads them: {exc}") from exc
+            if not found.first:
+                return Ack(duplicate=found.duplicate, stale=found.stale)
         return Ack(late=arrival is Arrival.LATE)
+
+    def _order_of(self, message: Message) -> tuple[Any, Any] | None:
+        if self._order_by is None:
+            return None
+        try:
+            found: Any = self._order_by(message)
+        except Exception as exc:  # the user's code, on a body that may be anybody's
+            raise Reject(f"order_by could not read entity and version: {type(exc).__name__}") from exc
+        if found is None:
+            return None
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise Reject(
+                f"order_by must return (entity, version) or None; it returned a {type(found).__qualname__}"
+            )
+        entity, version = found
+        return entity, version
 
 
 class AsyncInBatches(AsyncInTransaction):
@@ -270,17 +314,18 @@ class AsyncInBatches(AsyncInTransaction):
             return [_failure(exc)]
 
     async def _all(self, connection: Any, chunk: Sequence[Delivery], arrivals: Sequence[Arrival]) -> Results:
+        verdicts = [
+            await self._verdict(connection, each, arrival)
+            for each, arrival in zip(chunk, arrivals, strict=True)
+        ]
         new = [
             each.message
-            for each, arrival in zip(chunk, arrivals, strict=True)
-            if arrival is not Arrival.AGAIN
+            for each, verdict in zip(chunk, verdicts, strict=True)
+            if not (verdict.duplicate or verdict.stale)
         ]
         if new:
             await self._handler(new, connection)
-        return [
-            Ack(duplicate=True) if arrival is Arrival.AGAIN else Ack(late=arrival is Arrival.LATE)
-            for arrival in arrivals
-        ]
+        return [*verdicts]
 
 
 def _ids(deliveries: Sequence[Delivery]) -> list[str]:
@@ -341,7 +386,7 @@ class AsyncUnderClaim:
                 try:
                     await self._handler(message)
                 except Exception as exc:
-                    if not_now(exc) or isinstance(exc, ELSEWHERE):
+                    if (not_now(exc) or isinstance(exc, ELSEWHERE)) and not claim.holds(exc):
                         await claim.release()  # nobody is to blame, so it was no attempt
                     raise
         return Ack(duplicate=not claim.won)

@@ -29,16 +29,21 @@ from dupeproof.errors import StoreUnavailable
 from dupeproof.guards.options import resolve_store
 from dupeproof.sql.database_option import is_mysql
 from dupeproof.stores.clients import StoreClient
-from dupeproof.stores.factory import open_store
+from dupeproof.stores.factory import open_store, plain_url
 from dupeproof.stores.mysql.tables import MySQLTables
 
+_NO_STORES = ("mysql", "mariadb")
 Progress = Callable[[int], object]
 """Called after each batch with how many have been removed so far."""
 
 
 def open_purgeable(url: str | StoreClient) -> Purgeable:
     """A store, or the tables of inboxes in a database that is none."""
-    return MySQLTables(url) if isinstance(url, str) and is_mysql(url) else open_store(url)
+    if isinstance(url, str):
+        url = plain_url(url)
+        return MySQLTables(url) if is_mysql(url) else open_store(url)
+    dialect = getattr(url, "dialect", None)
+    return MySQLTables(url) if dialect is not None and dialect.name in _NO_STORES else open_store(url)
 
 
 class Purger:

@@ -16,7 +16,7 @@ from dupeproof.cli.output import NotFound
 from dupeproof.core.protocols import Store
 from dupeproof.errors import ConfigError
 from dupeproof.stores import open_store
-from dupeproof.stores.factory import durable_url
+from dupeproof.stores.factory import durable_url, plain_url
 from dupeproof.stores.urls import parse_url
 
 _DIGITS = re.compile("[0-9a-fA-F]{8,32}")
@@ -70,7 +70,7 @@ def chosen(url: str | None) -> str:
     """The URL given, else the one of the environment, else that of the file."""
     found = url or os.environ.get(settings.URL_VARIABLE) or settings.current.get().url
     if found:
-        return found
+        return plain_url(found)
     raise ConfigError(
         "which store? Give its URL, such as sqlite:///dedup.db, "
         f"or set {settings.URL_VARIABLE}, or write it into {settings.FILE}"

@@ -126,7 +126,7 @@ def fail(found: Record | None, change: Fail, now: int) -> Record | None:
 def _hold(found: Record, change: Fail, now: int) -> Record | None:
     if not _may(found, found.situation(now), change.token, Event.HOLD):
         return None
-    lease_until = min(found.lease_until, now, change.since or now)
+    lease_until = min(now, change.since or now)  # also of an owner that says so late
     return replace(
         found,
         hold=True,

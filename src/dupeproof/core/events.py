@@ -36,6 +36,8 @@ class Kind(StrEnum):
     FRESH = "fresh"
     LATE = "late"
     """Of those that are fresh: it came before, and its window was over. What it stands for happens twice."""
+    STALE = "stale"
+    """A message about an entity that has got a newer one; nothing was done for it."""
     STORE_DOWN = "store_down"
     PURGED = "purged"
     PUBLISHER_DOWN = "publisher_down"
@@ -69,7 +71,7 @@ OF_CLAIMS = (
 )
 OF_MARKS = (Kind.SEEN, Kind.FRESH)
 OF_TOKENS = (*OF_MARKS, Kind.MISMATCH)
-OF_INBOXES = (*OF_MARKS, Kind.LATE)
+OF_INBOXES = (*OF_MARKS, Kind.LATE, Kind.STALE)
 OF_CONSUMERS = (*OF_INBOXES, Kind.FAILED, Kind.DEAD)
 OF_TOPICS = (Kind.FAILED, Kind.DEAD)
 OF_RELAYS = (Kind.SENT, Kind.SENT_AGAIN, Kind.PUBLISHER_DOWN, Kind.STORE_DOWN)

@@ -34,10 +34,18 @@ class Policy(Struct, frozen=True):
     settle: Lookup | None = None
 
     def holds(self, error: BaseException) -> bool:
-        """Whether the error leaves a doubt. A group does if one of its errors does."""
+        """Whether the error leaves a doubt. A group does if one of its errors does, and so does what was raised because of one."""
         if isinstance(error, self.hold_on):
             return True
-        return isinstance(error, BaseExceptionGroup) and any(map(self.holds, error.exceptions))
+        if isinstance(error, BaseExceptionGroup) and any(map(self.holds, error.exceptions)):
+            return True
+        before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        return before is not None and self.holds(before)
+
+    @property
+    def asked(self) -> Terms:
+        """What claims ask for. Where a lookup is asked first, attempts are counted after it."""
+        return self.terms if self.settle is None else replace(self.terms, max_attempts=0)
 
     def changed(
         self,

@@ -54,6 +54,8 @@ _EXPIRED = """
         UNION ALL
         (SELECT expires_at FROM dupeproof_inbox WHERE expires_at <= clock_timestamp() ORDER BY expires_at LIMIT 100000)
         UNION ALL
+        (SELECT expires_at FROM dupeproof_entities WHERE expires_at <= clock_timestamp() ORDER BY expires_at LIMIT 100000)
+        UNION ALL
         (SELECT expires_at FROM dupeproof_records WHERE purge_from <= clock_timestamp() AND expires_at <= clock_timestamp()
          LIMIT 100000)
     ) AS expired

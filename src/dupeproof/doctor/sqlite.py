@@ -46,6 +46,7 @@ _EXPIRED = """
     SELECT count(*), :now - min(expires_at) FROM (
         SELECT expires_at FROM dupeproof_marks WHERE expires_at <= :now
         UNION ALL SELECT expires_at FROM dupeproof_inbox WHERE expires_at <= :now
+        UNION ALL SELECT expires_at FROM dupeproof_entities WHERE expires_at <= :now
         UNION ALL SELECT expires_at FROM dupeproof_records
         WHERE purge_from > 0 AND purge_from <= :now AND expires_at <= :now)
 """

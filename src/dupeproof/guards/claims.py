@@ -9,6 +9,7 @@ costs. After the finish, a done key.
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -76,7 +77,7 @@ class Claim:
         self._returns = returns
         policy = claims.policy
         self._request = ClaimRequest(
-            claims.digest(key), new_token(), policy.terms, fingerprint, key if policy.keep_keys else ""
+            claims.digest(key), new_token(), policy.asked, fingerprint, key if policy.keep_keys else ""
         )
         self.beat = policy.beat
 
@@ -277,7 +278,9 @@ class Claim:
                 self.shut()
                 self._of.engine.unask([self._request])
                 raise
-            if outcome.took_over and self._of.policy.settle is not None:
+            if self._of.policy.settle is None:
+                return
+            if outcome.took_over:
                 try:
                     [found] = self._of.engine.store.get([self._request.key])
                 except BaseException:
@@ -286,6 +289,7 @@ class Claim:
                     self._of.engine.unask([self._request])
                     raise
                 self._settle(found, state="abandoned")
+            self._check_attempts()
         elif type(outcome) is outcomes.Done:
             self._done = outcome
             self.attempt = outcome.attempt
@@ -442,9 +446,8 @@ class Claim:
             self._request, terms=replace(terms, window=found.record.window or terms.window)
         )
         try:
-            # Lists leave the steps out.
-            whole = make_entry(entry.namespace, self._request.key, found, None)
-            shown = entry if whole is None else replace(entry, steps=whole.steps)
+            # As it is now: since the list was made, it may have been run and held anew.
+            shown = make_entry(entry.namespace, self._request.key, found, None)
             answer = check_settlement(awaited(lookup(shown)), lookup)
             if isinstance(answer, Done) and answer.step is not None:
                 self._own_steps().settle(answer)
@@ -454,21 +457,22 @@ class Claim:
             return "gone"
         except Exception:
             logger.exception("%s stays held: its lookup failed", self._title())
-            self._hold(entry.error or "", since)
+            self._hold(found.record.error, since)
             return "failed"
         except BaseException:
-            self._hold(entry.error or "", since)
+            self._hold(found.record.error, since)
             raise
         if isinstance(answer, Unknown):
-            self._hold(entry.error or "", since)
+            self._hold(found.record.error, since)
             return "unknown"
-        try:
-            if isinstance(answer, Done):
-                self._finish(answer.value)
-            elif not self.release():
+        if isinstance(answer, NotDone):
+            if not self._not_done(found.record.error):
                 return "gone"
-        except ClaimLost:
-            return "gone"
+        else:
+            try:
+                self._finish(answer.value)
+            except ClaimLost:
+                return "gone"
         self._publish(Kind.SETTLED)
         return "done" if isinstance(answer, Done) else "not_done"
 
@@ -501,8 +505,8 @@ class Claim:
             moment = moment_of(since)
             shown = (
                 Entry(state=state, namespace="")
-                if entry is None
-                else replace(entry, state=state, since=moment)
+                if entry is None or found is None
+                else replace(entry, state=state, since=moment, age=timedelta(milliseconds=found.now - since))
             )
             answer = check_settlement(awaited(lookup(shown, *args, **kwargs)), lookup)
             if isinstance(answer, Done) and answer.step is not None:
@@ -530,46 +534,53 @@ class Claim:
             stored = self._finish(answer.value)
             self.won = False
             self._done = outcomes.Done(stored.result, stored.codec, self.attempt)
+        elif state == "held":
+            # That attempt has failed. The next one is counted, and may be one too many.
+            if self._not_done(reason):
+                self._publish(Kind.SETTLED)
+            self._ask_anew()
+            return
         else:
             # The lookup may have taken longer than the lease. Only who owns the key still may run.
-            [ours] = self._of.engine.store.renew([self.renewal()])
+            try:
+                [ours] = self._of.engine.store.renew([self.renewal()])
+            except BaseException:
+                self.shut()
+                self.won = False
+                raise
             if not ours:
                 self._ask_anew()
                 return
         self._publish(Kind.SETTLED)
 
-    def _was_done(self) -> bool:
-        """Whether the lookup knows a result of the last attempt, whose owner vanished. Else the key stays dead.
-
-        Only who made it dead asks, so nobody asks beside.
-        """
-        lookup, store, digest = self._of.policy.settle, self._of.engine.store, self._request.key
-        assert lookup is not None
-        [found] = store.get([digest])
-        entry = make_entry(self._of.policy.terms.namespace, digest, found, None)
-        if found is None or entry is None:
-            return False
-        args, kwargs = self.call
-        try:
-            answer = check_settlement(awaited(lookup(entry, *args, **kwargs)), lookup)
-        except ConfigError:
-            raise
-        except Exception:
-            logger.exception("%s stays dead: its lookup failed", self._title())
-            return False
-        if not isinstance(answer, Done) or answer.step is not None:
-            return False
-        data, codec = self.encoded(answer.value, self._returns, self._of.codec)
-        window = found.record.window or self._of.policy.terms.window
-        [ours] = store.finish([Finish(digest, found.record.token, window, data, codec, self.token)])
-        if ours:
-            self._done = outcomes.Done(data, codec, self.attempt)
-            self._publish(Kind.SETTLED)
+    def _not_done(self, reason: str) -> bool:
+        """The attempt that left a doubt has failed. False when it was no longer ours to say."""
+        self.shut()
+        self.won = False
+        change = Fail(self._request.key, self.token, self._request.terms.window, reason)
+        [ours] = self._of.engine.store.fail([change])
         return ours
+
+    def _check_attempts(self) -> None:
+        """Where there is a lookup, it is asked before attempts are counted; so the store does not count them for us."""
+        limit = self._of.policy.terms.max_attempts
+        if not self.won or not 0 < limit < self.attempt:
+            return
+        self.shut()
+        self.won = False
+        terms = self._request.terms
+        change = Fail(self._request.key, self.token, terms.window, "", dead=True)
+        [ours] = self._of.engine.store.fail([change])
+        if ours:
+            self._publish(Kind.DEAD)
+            self._call_on_dead(None)
+        raise Dead(f"{self._title()} used up its {limit} attempts; reopen the key to try again")
 
     def _ask_anew(self) -> None:
         self.shut()
         self.won = self.lost = False
+        self._steps = None
+        self._request = replace(self._request, token=new_token())
         self.accept(self._ask())
 
     def give_up(self) -> ClaimRequest:
@@ -624,8 +635,6 @@ class Claim:
                 )
             case outcomes.Dead(attempt, newly):
                 self.attempt = attempt
-                if newly and self._of.policy.settle is not None and self._was_done():
-                    return
                 self._publish(Kind.DEAD)
                 if newly:
                     self._call_on_dead(None)

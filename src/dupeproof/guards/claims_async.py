@@ -8,6 +8,7 @@ costs. After the finish, a done key.
 
 import time
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -28,7 +29,7 @@ from dupeproof.guards.heartbeat import RenewalSchedule
 from dupeproof.guards.journal_async import AsyncSteps
 from dupeproof.guards.lookups import Done, NotDone, Unknown, check_settlement
 from dupeproof.guards.results import DeadCall, Entry, make_entry, moment_of, replay
-from dupeproof.guards.runtime_async import IS_ASYNC, UNANSWERED, awaited, shielded
+from dupeproof.guards.runtime_async import IS_ASYNC, UNANSWERED, awaited, insisting, shielded
 from dupeproof.guards.steps import Inner, Scope, check_name, current
 from dupeproof.keys.ids import content_id
 
@@ -75,7 +76,7 @@ class AsyncClaim:
         self._returns = returns
         policy = claims.policy
         self._request = ClaimRequest(
-            claims.digest(key), new_token(), policy.terms, fingerprint, key if policy.keep_keys else ""
+            claims.digest(key), new_token(), policy.asked, fingerprint, key if policy.keep_keys else ""
         )
         self.beat = policy.beat
 
@@ -276,7 +277,9 @@ class AsyncClaim:
                 self.shut()
                 await self._of.engine.unask([self._request])
                 raise
-            if outcome.took_over and self._of.policy.settle is not None:
+            if self._of.policy.settle is None:
+                return
+            if outcome.took_over:
                 try:
                     [found] = await self._of.engine.store.get([self._request.key])
                 except BaseException:
@@ -285,6 +288,7 @@ class AsyncClaim:
                     await self._of.engine.unask([self._request])
                     raise
                 await self._settle(found, state="abandoned")
+            await self._check_attempts()
         elif type(outcome) is outcomes.Done:
             self._done = outcome
             self.attempt = outcome.attempt
@@ -441,9 +445,8 @@ class AsyncClaim:
             self._request, terms=replace(terms, window=found.record.window or terms.window)
         )
         try:
-            # Lists leave the steps out.
-            whole = make_entry(entry.namespace, self._request.key, found, None)
-            shown = entry if whole is None else replace(entry, steps=whole.steps)
+            # As it is now: since the list was made, it may have been run and held anew.
+            shown = make_entry(entry.namespace, self._request.key, found, None)
             answer = check_settlement(await awaited(lookup(shown)), lookup)
             if isinstance(answer, Done) and answer.step is not None:
                 await self._own_steps().settle(answer)
@@ -453,21 +456,22 @@ class AsyncClaim:
             return "gone"
         except Exception:
             logger.exception("%s stays held: its lookup failed", self._title())
-            await shielded(self._hold(entry.error or "", since))
+            await shielded(self._hold(found.record.error, since))
             return "failed"
         except BaseException:
-            await shielded(self._hold(entry.error or "", since))
+            await shielded(self._hold(found.record.error, since))
             raise
         if isinstance(answer, Unknown):
-            await shielded(self._hold(entry.error or "", since))
+            await shielded(self._hold(found.record.error, since))
             return "unknown"
-        try:
-            if isinstance(answer, Done):
-                await self._finish(answer.value)
-            elif not await self.release():
+        if isinstance(answer, NotDone):
+            if not await self._not_done(found.record.error):
                 return "gone"
-        except ClaimLost:
-            return "gone"
+        else:
+            try:
+                await self._finish(answer.value)
+            except ClaimLost:
+                return "gone"
         self._publish(Kind.SETTLED)
         return "done" if isinstance(answer, Done) else "not_done"
 
@@ -502,8 +506,8 @@ class AsyncClaim:
             moment = moment_of(since)
             shown = (
                 Entry(state=state, namespace="")
-                if entry is None
-                else replace(entry, state=state, since=moment)
+                if entry is None or found is None
+                else replace(entry, state=state, since=moment, age=timedelta(milliseconds=found.now - since))
             )
             answer = check_settlement(await awaited(lookup(shown, *args, **kwargs)), lookup)
             if isinstance(answer, Done) and answer.step is not None:
@@ -531,46 +535,53 @@ class AsyncClaim:
             stored = await self._finish(answer.value)
             self.won = False
             self._done = outcomes.Done(stored.result, stored.codec, self.attempt)
+        elif state == "held":
+            # That attempt has failed. The next one is counted, and may be one too many.
+            if await self._not_done(reason):
+                self._publish(Kind.SETTLED)
+            await self._ask_anew()
+            return
         else:
             # The lookup may have taken longer than the lease. Only who owns the key still may run.
-            [ours] = await self._of.engine.store.renew([self.renewal()])
+            try:
+                [ours] = await self._of.engine.store.renew([self.renewal()])
+            except BaseException:
+                self.shut()
+                self.won = False
+                raise
             if not ours:
                 await self._ask_anew()
                 return
         self._publish(Kind.SETTLED)
 
-    async def _was_done(self) -> bool:
-        """Whether the lookup knows a result of the last attempt, whose owner vanished. Else the key stays dead.
-
-        Only who made it dead asks, so nobody asks beside.
-        """
-        lookup, store, digest = self._of.policy.settle, self._of.engine.store, self._request.key
-        assert lookup is not None
-        [found] = await store.get([digest])
-        entry = make_entry(self._of.policy.terms.namespace, digest, found, None)
-        if found is None or entry is None:
-            return False
-        args, kwargs = self.call
-        try:
-            answer = check_settlement(await awaited(lookup(entry, *args, **kwargs)), lookup)
-        except ConfigError:
-            raise
-        except Exception:
-            logger.exception("%s stays dead: its lookup failed", self._title())
-            return False
-        if not isinstance(answer, Done) or answer.step is not None:
-            return False
-        data, codec = self.encoded(answer.value, self._returns, self._of.codec)
-        window = found.record.window or self._of.policy.terms.window
-        [ours] = await store.finish([Finish(digest, found.record.token, window, data, codec, self.token)])
-        if ours:
-            self._done = outcomes.Done(data, codec, self.attempt)
-            self._publish(Kind.SETTLED)
+    async def _not_done(self, reason: str) -> bool:
+        """The attempt that left a doubt has failed. False when it was no longer ours to say."""
+        self.shut()
+        self.won = False
+        change = Fail(self._request.key, self.token, self._request.terms.window, reason)
+        [ours] = await insisting(self._of.engine.store.fail, [change])
         return ours
+
+    async def _check_attempts(self) -> None:
+        """Where there is a lookup, it is asked before attempts are counted; so the store does not count them for us."""
+        limit = self._of.policy.terms.max_attempts
+        if not self.won or not 0 < limit < self.attempt:
+            return
+        self.shut()
+        self.won = False
+        terms = self._request.terms
+        change = Fail(self._request.key, self.token, terms.window, "", dead=True)
+        [ours] = await insisting(self._of.engine.store.fail, [change])
+        if ours:
+            self._publish(Kind.DEAD)
+            await shielded(self._call_on_dead(None))
+        raise Dead(f"{self._title()} used up its {limit} attempts; reopen the key to try again")
 
     async def _ask_anew(self) -> None:
         self.shut()
         self.won = self.lost = False
+        self._steps = None
+        self._request = replace(self._request, token=new_token())
         await self.accept(await self._ask())
 
     def give_up(self) -> ClaimRequest:
@@ -625,8 +636,6 @@ class AsyncClaim:
                 )
             case outcomes.Dead(attempt, newly):
                 self.attempt = attempt
-                if newly and self._of.policy.settle is not None and await self._was_done():
-                    return
                 self._publish(Kind.DEAD)
                 if newly:
                     await shielded(self._call_on_dead(None))

@@ -69,10 +69,18 @@ class Steps:
             value = awaited(fn(*args, **kwargs))
         finally:
             current.reset(outer)
-        with self._turn:
-            journal[path] = Step(True, *self._owner.encoded(value, returns, self._codec))
-            self._write(self._patience)
+        done = Step(True, *self._owner.encoded(value, returns, self._codec))
+        if self._turn.locked():  # whoever cancels while we wait for our turn must not make it forgotten
+            self._note(path, done)
+        else:
+            self._note(path, done)
         return value
+
+    def _note(self, path: str, done: Step) -> None:
+        with self._turn:
+            assert self._journal is not None
+            self._journal[path] = done
+            self._write(self._patience)
 
     def read(self) -> Journal:
         """A key that was reopened begins with its first attempt again, and may have a journal all the same."""

@@ -15,7 +15,7 @@ from dupeproof.errors import ClaimLost, ConfigError, StoreUnavailable
 from dupeproof.guards.functions import KnownReturns
 from dupeproof.guards.lookups import Done
 from dupeproof.guards.results import replay
-from dupeproof.guards.runtime_async import Lock, awaited, insisting, sleep
+from dupeproof.guards.runtime_async import Lock, awaited, insisting, shielded, sleep
 from dupeproof.guards.steps import Inner, Journal, Step, current, read_journal, same_name, write_journal
 
 _PAUSE = 0.25
@@ -68,10 +68,18 @@ class AsyncSteps:
             value = await awaited(fn(*args, **kwargs))
         finally:
             current.reset(outer)
-        async with self._turn:
-            journal[path] = Step(True, *self._owner.encoded(value, returns, self._codec))
-            await self._write(self._patience)
+        done = Step(True, *self._owner.encoded(value, returns, self._codec))
+        if self._turn.locked():  # whoever cancels while we wait for our turn must not make it forgotten
+            await shielded(self._note(path, done))
+        else:
+            await self._note(path, done)
         return value
+
+    async def _note(self, path: str, done: Step) -> None:
+        async with self._turn:
+            assert self._journal is not None
+            self._journal[path] = done
+            await self._write(self._patience)
 
     async def read(self) -> Journal:
         """A key that was reopened begins with its first attempt again, and may have a journal all the same."""

@@ -104,19 +104,24 @@ class _AsyncBatch:
         pairs = list(zip(requests, answers, strict=True))
         ours = {request.key for request, answer in pairs if type(answer) is outcomes.Won}
         accepted = 0
+        taken: set[bytes] = set()
         try:
             for place, (request, answer) in enumerate(pairs):
                 accepted = place
-                if type(answer) is outcomes.Busy and (self._policy.wait or request.key in ours):
+                if (
+                    type(answer) is outcomes.Busy and (self._policy.wait or request.key in ours)
+                ) or request.key in taken:
                     self.again.append(place)
                 else:
                     self._accept(place, answer)
+                    if self._claims[place].won:
+                        taken.add(request.key)
         except BaseException:
             # Interrupted, and nothing has run. What a lookup left held is not ours any more.
             self._hand_back(
                 place
                 for place, answer in enumerate(answers)
-                if type(answer) is outcomes.Won and (place > accepted or self._claims[place].is_open)
+                if self._claims[place].is_open or (type(answer) is outcomes.Won and place > accepted)
             )
             raise
 

@@ -363,8 +363,17 @@ class Once:
         while found:
             yield found.popleft()
 
-    def settle(self, lookup: Lookup, *, namespace: str | None = None, limit: int | None = None) -> Settled:
+    def settle(
+        self,
+        lookup: Lookup,
+        *,
+        namespace: str | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+    ) -> Settled:
         """Ask `lookup(entry)` about every held key, and settle what it knows: done, or free to run again.
+
+        `name` asks only about the keys of the function with that name, as entries show it.
 
         Each is owned while it is asked about, so that nobody runs it or asks beside. What the lookup does not know, and what
         it fails on, stays held.
@@ -372,6 +381,8 @@ class Once:
         check_lookup(lookup, is_async=IS_ASYNC)
         tally: Counter[str] = Counter()
         for entry in self.entries("held", namespace=namespace, limit=limit):
+            if name is not None and entry.name != name:
+                continue
             claim = Claim(self._claims, "", Any, b"")
             tally[claim.settle_with(lookup, entry)] += 1
         tally.pop("gone", None)

@@ -367,9 +367,16 @@ class AsyncOnce:
             yield found.popleft()
 
     async def settle(
-        self, lookup: Lookup, *, namespace: str | None = None, limit: int | None = None
+        self,
+        lookup: Lookup,
+        *,
+        namespace: str | None = None,
+        name: str | None = None,
+        limit: int | None = None,
     ) -> Settled:
         """Ask `lookup(entry)` about every held key, and settle what it knows: done, or free to run again.
+
+        `name` asks only about the keys of the function with that name, as entries show it.
 
         Each is owned while it is asked about, so that nobody runs it or asks beside. What the lookup does not know, and what
         it fails on, stays held.
@@ -377,6 +384,8 @@ class AsyncOnce:
         check_lookup(lookup, is_async=IS_ASYNC)
         tally: Counter[str] = Counter()
         async for entry in self.entries("held", namespace=namespace, limit=limit):
+            if name is not None and entry.name != name:
+                continue
             claim = AsyncClaim(self._claims, "", Any, b"")
             tally[await claim.settle_with(lookup, entry)] += 1
         tally.pop("gone", None)

@@ -1,6 +1,6 @@
 """Values the guards hand to users: what an attempt gave, what a dead-letter hook gets, and what `get` shows of a key."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -49,6 +49,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """Of the guarded function."""
     since: datetime | None = None
     """When it came into its state; None where the store does not know."""
+    age: timedelta | None = None
+    """How long it has been in its state, by the store's clock."""
     steps: dict[str, str] = {}
     """Of work that is not done: the name of each step, and whether it is "begun" or "done"."""
     meta: Any = None
@@ -107,6 +109,7 @@ def _entry(key: bytes, record: Record, now: int, meta: Any) -> Entry:
         key=record.kept_key or None,
         name=record.name,
         since=moment_of(record.since(now)),
+        age=timedelta(milliseconds=now - record.since(now)) if record.since(now) else None,
         steps={name: "done" if step.done else "begun" for name, step in read_journal(record).items()},
         meta=meta,
         attempts=record.attempt,

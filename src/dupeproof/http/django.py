@@ -17,7 +17,7 @@ from dupeproof.http.detached import Detached
 from dupeproof.http.fingerprints import form_digests
 from dupeproof.http.forms import status_of, words_for
 from dupeproof.http.handler_context import current
-from dupeproof.http.order import warn_of_django_order
+from dupeproof.http.order import GUARDED, warn_of_django_order
 from dupeproof.http.problems import Code, Refused
 from dupeproof.http.request_policy import RequestPolicy
 from dupeproof.http.request_policy_async import AsyncRequestPolicy
@@ -169,6 +169,7 @@ class Idempotent:
         guarded_view = self._around_async(view) if iscoroutinefunction(view) else self._around(view)
         # django-ninja asks these when it makes an operation of the view: one that returns data, and no response.
         guarded_view._ninja_contribute_to_operation = [_refuse_operation]  # type: ignore[attr-defined] # noqa: SLF001
+        setattr(guarded_view, GUARDED, True)
         return guarded_view
 
     def _sync_policy(self) -> RequestPolicy:

@@ -13,6 +13,7 @@ from dupeproof.errors import ConfigError, KeyInvalid
 from dupeproof.http.bodies import announced_size
 from dupeproof.http.fingerprints import form_digests
 from dupeproof.http.handler_context import current
+from dupeproof.http.order import GUARDED
 from dupeproof.http.statuses import Fate
 from dupeproof.http.view_adapters import READ_BEFORE, ReadBody
 from dupeproof.http.views import guarded
@@ -91,6 +92,7 @@ class Idempotent(DjangoIdempotent):
                 api.finalize_response = lambda _, response, *__, **___: response
             return response
 
+        setattr(guarded_view, GUARDED, True)
         return guarded_view
 
 

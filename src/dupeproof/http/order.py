@@ -16,6 +16,10 @@ _REASONS = {
 }
 
 
+GUARDED = "dupeproof_guarded"
+"""A view with this attribute has a decorator of ours around it."""
+
+
 def is_added(app: Any, guard: type) -> bool:
     """Whether the guard is one of the app's own middleware, as `add_middleware` makes it."""
     return any(each.cls is guard for each in getattr(app, "user_middleware", ()))
@@ -43,12 +47,15 @@ def warn_of_inside(app: Any) -> None:
 
 def warn_of_django_order(paths: list[str], guard: str) -> None:
     """Of the list in a project's settings."""
-    if guard in paths:
-        names = (path.rpartition(".")[2] for path in paths[paths.index(guard) + 1 :])
-        _warn(
-            ((name, _REASONS.get(name, "")) for name in names),
-            "move it before IdempotencyMiddleware in settings.MIDDLEWARE",
-        )
+    found = ((path.rpartition(".")[2], reason) for path, reason in inside_of_guard(paths, guard))
+    _warn(found, "move it before IdempotencyMiddleware in settings.MIDDLEWARE")
+
+
+def inside_of_guard(paths: list[str], guard: str) -> list[tuple[str, str]]:
+    """Which of them should stand before it, and why."""
+    after = paths[paths.index(guard) + 1 :] if guard in paths else []
+    reasons = ((path, _REASONS.get(path.rpartition(".")[2], "")) for path in after)
+    return [(path, reason) for path, reason in reasons if reason]
 
 
 def _name_of(added: Any) -> str:

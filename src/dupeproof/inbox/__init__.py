@@ -6,11 +6,12 @@ from dupeproof.lazy import lazily
 
 if TYPE_CHECKING:
     from dupeproof.inbox.arrivals import Arrival
+    from dupeproof.inbox.entities import Recency
     from dupeproof.inbox.inbox import Inbox
     from dupeproof.inbox.inbox_async import AsyncInbox
     from dupeproof.inbox.windows import WINDOWS
 
-__all__ = ["WINDOWS", "Arrival", "AsyncInbox", "Inbox"]
+__all__ = ["WINDOWS", "Arrival", "AsyncInbox", "Inbox", "Recency"]
 
 __getattr__ = lazily(
     __name__,
@@ -18,6 +19,7 @@ __getattr__ = lazily(
         "Arrival": "arrivals",
         "AsyncInbox": "inbox_async",
         "Inbox": "inbox",
+        "Recency": "entities",
         "WINDOWS": "windows",
     },
 )

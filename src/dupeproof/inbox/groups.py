@@ -22,7 +22,7 @@ class Group(Struct, frozen=True):
 
 def read_groups(database: Any) -> dict[str, Group]:
     """By name; those that have a window of their own, or had a duplicate. `database` as for `Inbox`."""
-    with _TRANSLATED, Inbox("any", database=database).transaction() as connection:
+    with _TRANSLATED, Inbox("any", database=database) as inbox, inbox.transaction() as connection:
         adapted = adapt(connection)
         chosen = dict(adapted.execute(windows.LIST))
         found = lateness_by_group(map(Tally.of, adapted.execute(statements.LATENESS)))

@@ -5,7 +5,8 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from dupeproof import defaults
 from dupeproof.core.crashes import armed, reached
@@ -13,8 +14,9 @@ from dupeproof.core.durations import Duration
 from dupeproof.core.events import OF_INBOXES, Event, Listener, as_listeners, count_from_zero, publish
 from dupeproof.core.lateness import Lateness, Tally, lateness_by_group
 from dupeproof.errors import ConfigError
-from dupeproof.inbox import statements, windows
+from dupeproof.inbox import entities, statements, windows
 from dupeproof.inbox.arrivals import Arrival, kinds_of
+from dupeproof.inbox.entities import KIND_OF, Recency, Version, ordered, recency_of
 from dupeproof.inbox.insert_once import insertion
 from dupeproof.inbox.windows import Window
 from dupeproof.keys.names import Key, check_key, check_keys, check_namespace, key_digest
@@ -27,6 +29,7 @@ from dupeproof.stores.purge import purge_inbox
 from dupeproof.stores.tables import create_tables
 
 _TRANSLATED = Translated(table_missing("dupeproof_inbox", "inbox"))
+_ENTITIES = Translated(table_missing("dupeproof_entities", "inbox"))
 _ATTEMPTS = Translated(table_missing("dupeproof_attempts", "inbox"))
 
 
@@ -41,11 +44,12 @@ class Inbox:
     comes while the first is under way waits until that commits (then it is one) or rolls back (then it is the first);
     the database's own lock timeout bounds the wait. `RetryTransaction` says that nothing is done: roll back, run again.
 
-    `database` is needed only by those who call `transaction`: a URL, an engine or a pool.
+    `database` is needed only by those who call `transaction`: a URL, an engine, a session maker, a pool, or
+    `"django:default"`.
     `window` is how long a message is remembered, from when it was first met: a duration, or a name out of `WINDOWS`.
     The database may say otherwise, see `change_window`; that is asked with the first message and then twice a minute.
     It must be longer than your longest transaction: a duplicate that has waited for one may find its mark expired.
-    `events` receive `fresh`, `seen` and `late` when you ask: what you roll back is emitted again. Leave that
+    `events` receive `fresh`, `seen`, `late` and `stale` when you ask: what you roll back is emitted again. Leave that
     to a consumer where there is one. It emits only what was committed.
     Groups do not know of each other. One inbox is for one database: the window it has read there is used everywhere.
     """
@@ -68,11 +72,27 @@ class Inbox:
     def transaction(self) -> AbstractContextManager[Any]:
         """A transaction on `database`, for consumers without a connection of their own: `with … as connection`.
 
-        A URL is connected to each time; where that counts, give a pool or an engine.
+        Connections to a URL are kept for the next transaction; `close` gives them up.
         """
         if self._opened is None:
             raise no_database()
         return _announced(self._opened())
+
+    def close(self) -> None:
+        """Give up the connections to a URL that are idle; an engine, a pool or an alias is closed by whoever opened it.
+
+        An inbox that is used again opens them again, and one that is not closed keeps nothing from ending.
+        """
+        if self._opened is not None:
+            self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
     def first(self, connection: Any, message_id: Key) -> bool:
         """Whether the message is new; marks it if so, in one statement."""
@@ -123,6 +143,50 @@ class Inbox:
         for kind, count in kinds_of(answers).items():
             publish(self._listeners, Event(kind=kind, namespace=self.group, count=count))
         return answers
+
+    def newer(self, connection: Any, *, entity: Key, version: Version, id: Key) -> Recency:  # noqa: A002 - of a message
+        """Whether nothing newer has come for this entity; takes the version if so, in one statement.
+
+            if inbox.newer(connection, entity=event.subscription, version=event.created, id=event.id):
+                connection.execute("UPDATE subscriptions SET …")
+
+        The answer has `.first`, `.stale` and `.duplicate`, and is true where it is the first. For messages that say what their
+        entity is now, of which an older one must not overwrite a newer one. There is one row for an entity of this group, and
+        none for a message. Another transaction with the same entity waits for the end of this one.
+
+        `version` is an int, an aware datetime or a str (compared by code points), and of one type for an entity. Of messages
+        with the same version the one with the greater digest of its `id` wins, in whatever order they come. An entity is forgotten
+        when its version has not changed for the window, and whatever comes then is the first: the window must be longer than
+        any message can be late.
+        """
+        identity = self._digest(check_key(id))
+        kind, place = ordered(version)
+        digest = self._digest(check_key(entity))
+        with _ENTITIES:
+            adapted = self._joined(connection)
+            values = {
+                "window": self._window.milliseconds,
+                **entities.values(adapted.dialect, digest, kind, place + identity),
+            }
+            if adapted.dialect == "mysql":
+                adapted.count(entities.NEWER["mysql"], values)
+                [(answer, before)] = adapted.execute(entities.ANSWER, {"entity": values["entity"]})
+            else:
+                [(answer, before)] = adapted.execute(entities.NEWER[adapted.dialect], values)
+        found = recency_of(answer, before, kind)
+        if armed and found.first:
+            reached("after-mark")
+        publish(self._listeners, Event(kind=KIND_OF[found], namespace=self.group))
+        return found
+
+    def forget_entity(self, connection: Any, entity: Key) -> None:
+        """Forget which version an entity has got, in your transaction: whatever comes next is the first."""
+        digest = self._digest(check_key(entity))
+        with _ENTITIES:
+            adapted = adapt(connection)
+            adapted.check_transaction()
+            values = {"entity": digest if adapted.dialect == "sqlite" else digest.hex()}
+            adapted.count(entities.FORGET[adapted.dialect], values)
 
     def confirm(self, connection: Any, message_ids: Iterable[Key]) -> None:
         """Look, before the commit, that what was marked in this transaction still is: ConfigError if not.

@@ -3,8 +3,9 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import psycopg
 
@@ -12,19 +13,24 @@ from dupeproof.core.events import logger
 from dupeproof.outbox.insert_statements import CHANNEL
 from dupeproof.outbox.messages import Message, message_of, shard_of
 from dupeproof.outbox.reports import DeadMessage, Delivered, OutboxStatus
+from dupeproof.stores.postgres.callers_pool import pool_over
 from dupeproof.stores.postgres.connection import DeadlineConnection
 from dupeproof.stores.postgres.pool import Pool, connected
+from dupeproof.stores.postgres.protocols import StorePool
 from dupeproof.stores.postgres.store import PostgresStore
-from dupeproof.stores.postgres.target import Target, target
+from dupeproof.stores.postgres.target import Limits, Target, target
 from dupeproof.stores.urls import StoreURL
 
 
 class PostgresSource(PostgresStore):
     """The store's connections, retries and migrations, with the verbs of an outbox."""
 
-    def __init__(self, target: Target) -> None:
-        super().__init__(target, partial(Pool, target))
-        self._server = target
+    def __init__(
+        self, limits: Limits, open_pool: Callable[[], StorePool], server: Target | None = None
+    ) -> None:
+        super().__init__(limits, open_pool)
+        self._server = server
+        """Where to listen. A pool or engine of the caller's lends no connection for so long."""
         self._listener: DeadlineConnection | None = None
 
     def take(self, token: bytes, lease: int, shards: int, most: int) -> list[Message]:
@@ -85,7 +91,7 @@ class PostgresSource(PostgresStore):
         """A connection of its own listens. Without it, as behind a transaction pooler, there is still the poll."""
         if self._listener is not None and self._listener.closed:
             self._listener = None
-        if self._listener is None:
+        if self._listener is None and self._server is not None:
             listener, deadline = None, time.monotonic() + self._target.timeout
             try:
                 listener = connected(self._server, deadline)
@@ -96,7 +102,7 @@ class PostgresSource(PostgresStore):
                     listener.drop()
                 return None
             self._listener = listener
-        return self._listener.pgconn.socket
+        return None if self._listener is None else self._listener.pgconn.socket
 
     def woken(self) -> None:
         if self._listener is None:
@@ -116,4 +122,9 @@ class PostgresSource(PostgresStore):
 
 
 def open_source(url: StoreURL) -> PostgresSource:
-    return PostgresSource(target(url))
+    server = target(url)
+    return PostgresSource(server, partial(Pool, server), server)
+
+
+def source_over(client: Any) -> PostgresSource:
+    return PostgresSource(*pool_over(client))

@@ -2,8 +2,9 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import psycopg
 
@@ -11,19 +12,24 @@ from dupeproof.core.events import logger
 from dupeproof.outbox.insert_statements import CHANNEL
 from dupeproof.outbox.messages import Message, message_of, shard_of
 from dupeproof.outbox.reports import DeadMessage, Delivered, OutboxStatus
+from dupeproof.stores.postgres.callers_pool_async import pool_over
 from dupeproof.stores.postgres.connection_async import AsyncDeadlineConnection
 from dupeproof.stores.postgres.pool_async import AsyncPool, connected
+from dupeproof.stores.postgres.protocols_async import AsyncStorePool
 from dupeproof.stores.postgres.store_async import AsyncPostgresStore
-from dupeproof.stores.postgres.target import Target, target
+from dupeproof.stores.postgres.target import Limits, Target, target
 from dupeproof.stores.urls import StoreURL
 
 
 class AsyncPostgresSource(AsyncPostgresStore):
     """The store's connections, retries and migrations, with the verbs of an outbox."""
 
-    def __init__(self, target: Target) -> None:
-        super().__init__(target, partial(AsyncPool, target))
-        self._server = target
+    def __init__(
+        self, limits: Limits, open_pool: Callable[[], AsyncStorePool], server: Target | None = None
+    ) -> None:
+        super().__init__(limits, open_pool)
+        self._server = server
+        """Where to listen. A pool or engine of the caller's lends no connection for so long."""
         self._listener: AsyncDeadlineConnection | None = None
 
     async def take(self, token: bytes, lease: int, shards: int, most: int) -> list[Message]:
@@ -86,7 +92,7 @@ class AsyncPostgresSource(AsyncPostgresStore):
         """A connection of its own listens. Without it, as behind a transaction pooler, there is still the poll."""
         if self._listener is not None and self._listener.closed:
             self._listener = None
-        if self._listener is None:
+        if self._listener is None and self._server is not None:
             listener, deadline = None, time.monotonic() + self._target.timeout
             try:
                 listener = await connected(self._server, deadline)
@@ -97,7 +103,7 @@ class AsyncPostgresSource(AsyncPostgresStore):
                     listener.drop()
                 return None
             self._listener = listener
-        return self._listener.pgconn.socket
+        return None if self._listener is None else self._listener.pgconn.socket
 
     def woken(self) -> None:
         if self._listener is None:
@@ -117,4 +123,9 @@ class AsyncPostgresSource(AsyncPostgresStore):
 
 
 def open_source(url: StoreURL) -> AsyncPostgresSource:
-    return AsyncPostgresSource(target(url))
+    server = target(url)
+    return AsyncPostgresSource(server, partial(AsyncPool, server), server)
+
+
+def source_over(client: Any) -> AsyncPostgresSource:
+    return AsyncPostgresSource(*pool_over(client))

@@ -34,6 +34,7 @@ from dupeproof.outbox.publishers import (
 )
 from dupeproof.outbox.reports import Delivered, Failure, OutboxStatus
 from dupeproof.outbox.runtime import Rest, open_source
+from dupeproof.stores.clients import StoreClient
 
 _SPACE = "outbox"
 _PURGE_BATCH = 5_000
@@ -81,7 +82,7 @@ class Relay:
 
     def __init__(
         self,
-        source: str,
+        source: str | StoreClient,
         *,
         publisher: Publisher | Function,
         batch: int = defaults.RELAY_BATCH,

@@ -33,6 +33,7 @@ from dupeproof.outbox.publishers_async import (
 )
 from dupeproof.outbox.reports import Delivered, Failure, OutboxStatus
 from dupeproof.outbox.runtime_async import Rest, open_source
+from dupeproof.stores.clients import StoreClient
 
 _SPACE = "outbox"
 _PURGE_BATCH = 5_000
@@ -80,7 +81,7 @@ class AsyncRelay:
 
     def __init__(
         self,
-        source: str,
+        source: str | StoreClient,
         *,
         publisher: AsyncPublisher | Function,
         batch: int = defaults.RELAY_BATCH,

@@ -10,6 +10,8 @@ from dupeproof.outbox.places import MySQLPlace, SQLitePlace
 from dupeproof.outbox.relay_steps import Place, StepwiseSource
 from dupeproof.outbox.reports import DeadMessage, Delivered, OutboxStatus
 from dupeproof.outbox.threaded import ThreadedSource
+from dupeproof.stores.clients import StoreClient, checked_kind
+from dupeproof.stores.factory import plain_url
 from dupeproof.stores.urls import StoreURL, parse_url, redact
 
 
@@ -97,23 +99,28 @@ DRIVERS = {"psycopg": "postgres", "pymysql": "mysql"}
 """And the extras that bring them."""
 
 
-def open_source(url: str) -> Source:
-    source: Source = _opened(url, "postgres", StepwiseSource)
+def open_source(given: str | StoreClient) -> Source:
+    source: Source = _opened(given, "postgres", StepwiseSource, is_async=False)
     return source
 
 
-def open_async_source(url: str) -> AsyncSource:
-    source: AsyncSource = _opened(url, "postgres_async", lambda place: ThreadedSource(StepwiseSource(place)))
+def open_async_source(given: str | StoreClient) -> AsyncSource:
+    source: AsyncSource = _opened(
+        given, "postgres_async", lambda place: ThreadedSource(StepwiseSource(place)), is_async=True
+    )
     return source
 
 
-def _opened(url: object, module: str, stepwise: Callable[[Place], Any]) -> Any:
+def _opened(given: Any, module: str, stepwise: Callable[[Place], Any], *, is_async: bool) -> Any:
+    url = _place(given, is_async=is_async)
+    if url is None:
+        return import_module(f"dupeproof.outbox.{module}").source_over(given)
     scheme = url.partition("://")[0] if isinstance(url, str) and "://" in url else ""
     if not isinstance(url, str) or scheme not in (*POSTGRES, *STEPWISE):
         shown = repr(redact(url)) if isinstance(url, str) else f"a {type(url).__qualname__}"
         raise ConfigError(
             f"{shown} is not where an outbox can be; write postgresql://user@host/database, "
-            "mysql://user@host/database or sqlite:///file.db"
+            "mysql://user@host/database or sqlite:///file.db, 'django:default', or give a pool or engine of PostgreSQL"
         )
     try:
         if scheme in STEPWISE:
@@ -127,3 +134,15 @@ def _opened(url: object, module: str, stepwise: Callable[[Place], Any]) -> Any:
             f"{scheme}:// needs the {driver} driver, which is not installed; "
             f'run: pip install "dupeproof[{DRIVERS[driver]}]"'
         ) from exc
+
+
+def _place(given: Any, *, is_async: bool) -> Any:
+    """The URL; None for a client of PostgreSQL, whose connections are used. A file or MariaDB is opened by a connection of our own."""
+    if isinstance(given, str):
+        return plain_url(given)
+    kind = checked_kind(given, is_async=is_async)
+    if kind is None or kind.library == "redis":
+        return given  # which is refused as it is
+    if kind.library != "sqlalchemy" or given.dialect.name == "postgresql":
+        return None
+    return plain_url(given.url.render_as_string(hide_password=False))

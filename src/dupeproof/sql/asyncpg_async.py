@@ -29,8 +29,8 @@ class Asyncpg(AsyncCallerConnection):
         return "write: async with connection.transaction(): …"
 
     async def run(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in await self._connection.fetch(text, *parameters)]
+        return [tuple(row) for row in await self._connection.fetch(text, *(parameters or ()))]
 
     async def run_counting(self, text: str, parameters: Any) -> int:
-        status = await self._connection.execute(text, *parameters)  # such as INSERT 0 1
+        status = await self._connection.execute(text, *(parameters or ()))  # such as INSERT 0 1
         return int(status.rpartition(" ")[2])

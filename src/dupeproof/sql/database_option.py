@@ -39,7 +39,7 @@ def opener_of(database: object, openers: dict[str, Opener]) -> Opener:
                 return opener
     usable = ", ".join(name.rpartition(".")[2] for name in openers)
     raise ConfigError(
-        f"database= takes a URL (postgresql://…, mysql://… or sqlite:///file.db), or one of {usable}; "
+        f"database= takes a URL (postgresql://…, mysql://… or sqlite:///file.db), 'django:default', or one of {usable}; "
         f"not a {type(database).__qualname__}"
     )
 
@@ -50,10 +50,14 @@ def no_database() -> ConfigError:
     )
 
 
-def shown_scheme(url: str) -> str:
-    """Where there is none, nothing of it: what stands there instead may hold a password."""
-    scheme, separator, _ = url.partition("://")
-    return f"{scheme}://" if separator else "a text without ://"
+def no_url(database: str, usable: str, other: str) -> ConfigError:
+    """Where there is no scheme, nothing of it is shown: what stands there instead may hold a password."""
+    scheme, separator, _ = database.partition("://")
+    shown = f"{scheme}://" if separator else "a text without ://"
+    return ConfigError(
+        f"database= takes {usable}, each also with a driver as SQLAlchemy writes it, or 'django:default'; not {shown}. "
+        f"For others give {other}"
+    )
 
 
 def is_mysql(url: str) -> bool:
@@ -61,11 +65,56 @@ def is_mysql(url: str) -> bool:
     return "://" in url and url.partition("://")[0].partition("+")[0] in ("mysql", "mariadb")
 
 
-def engine_url(url: str, driver: str) -> str:
-    """The URL with this driver, unless it names another than the usual one, which tasks cannot use."""
-    scheme, _, rest = url.partition("://")
-    name, _, given = scheme.partition("+")
-    return f"{name}+{driver if given in ('', 'pymysql') else given}://{rest}"
+_POSTGRES_DRIVERS = {
+    "psycopg": "psycopg",
+    "psycopg_async": "psycopg",
+    "psycopg2": "psycopg",
+    "asyncpg": "asyncpg",
+}
+_MYSQL_DRIVERS = dict.fromkeys(("pymysql", "mysqldb", "aiomysql", "asyncmy"), "aiomysql")
+_DRIVERS = {
+    "postgresql": _POSTGRES_DRIVERS,
+    "postgres": _POSTGRES_DRIVERS,
+    "mysql": _MYSQL_DRIVERS,
+    "mariadb": _MYSQL_DRIVERS,
+    "sqlite": {"pysqlite": "aiosqlite", "aiosqlite": "aiosqlite"},
+}
+"""What SQLAlchemy writes after the plus, and the driver of that for tasks."""
+_FOR_THREADS = {
+    "asyncpg": "psycopg",
+    "psycopg2": "psycopg",
+    "psycopg_async": "psycopg",
+    "mysqldb": "pymysql",
+    "aiomysql": "pymysql",
+    "asyncmy": "pymysql",
+    "aiosqlite": "pysqlite",
+}
+_USUAL = {"mysql": "pymysql", "mariadb": "pymysql"}
+"""Where no driver is named and SQLAlchemy's connection is given all the same."""
+
+
+def without_driver(url: str) -> str:
+    """A URL as SQLAlchemy writes it, postgresql+asyncpg://, without the driver; any other as it is."""
+    scheme, separator, rest = url.partition("://")
+    name, plus, given = scheme.partition("+")
+    if not plus or not separator or name not in _DRIVERS:
+        return url
+    if given not in _DRIVERS[name]:
+        raise ConfigError(
+            f"{scheme}:// names a driver that dupeproof does not know; leave it out ({name}://…), or write one of "
+            + ", ".join(f"{name}+{each}://" for each in _DRIVERS[name])
+        )
+    return f"{name}{separator}{rest}"
+
+
+def engine_url(url: str, *, is_async: bool) -> str | None:
+    """The URL of an engine, where it is one as SQLAlchemy writes it, with a driver that threads or tasks can use; else None."""
+    scheme, _, rest = without_driver(url).partition("://")
+    given = url.partition("://")[0].partition("+")[2] or _USUAL.get(scheme)
+    if scheme not in _DRIVERS or given is None:
+        return None
+    driver = _DRIVERS[scheme][given] if is_async else _FOR_THREADS.get(given, given)
+    return f"{'postgresql' if scheme == 'postgres' else scheme}+{driver}://{rest}"
 
 
 def driver(module: str, extra: str) -> Any:

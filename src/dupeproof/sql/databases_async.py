@@ -1,37 +1,135 @@
 # No twin: asyncpg is async only.
 """Transactions opened for a consumer that has no connection of its own."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import cache
+from functools import partial
 from typing import Any
 
 from dupeproof.errors import ConfigError
+from dupeproof.lifetimes_async import PerLoop
+from dupeproof.sql import url_engines
 from dupeproof.sql.database_option import (
     driver,
     engine_url,
-    is_mysql,
+    no_url,
     not_to_commit,
     opener_of,
     reaching,
-    shown_scheme,
 )
+from dupeproof.sql.django_alias import alias_of
 
 
-def opened(database: Any) -> Callable[[], AbstractAsyncContextManager[Any]]:
-    """A function that begins a transaction: on the engine or pool given, or for a URL on a new connection."""
+class AsyncDatabase:
+    """Calling it begins a transaction: on the engine or pool given, or on a kept connection to the URL."""
+
+    def __init__(
+        self,
+        begin: Callable[[], AbstractAsyncContextManager[Any]],
+        close: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._begin = begin
+        self.close = close
+        """Gives up what was opened here and is idle. It opens again when it is used again."""
+
+    def __call__(self) -> AbstractAsyncContextManager[Any]:
+        return self._begin()
+
+
+def opened(database: Any) -> AsyncDatabase:
+    """Nothing is connected yet; that happens with the first transaction."""
     if not isinstance(database, str):
-        opener = opener_of(database, _OPENERS)
-        return lambda: opener(database)
-    scheme = database.partition("://")[0]
-    if scheme in ("postgresql", "postgres"):
-        made = cache(lambda: driver("dupeproof.sql.hosts_async", "postgres").AsyncDatabase(database))
-        return lambda: made().transaction()
-    if is_mysql(database):
-        return lambda: _mysql(database)
-    raise ConfigError(
-        f"database= takes postgresql://… or mysql://…, not {shown_scheme(database)}; for others give an AsyncEngine of SQLAlchemy"
+        return AsyncDatabase(partial(opener_of(database, _OPENERS), database), _nothing)
+    if alias_of(database) is not None:
+        raise ConfigError(
+            "Django's transactions are for threads only; use Inbox and a plain handler with "
+            f"{database!r}, or give the async class a URL"
+        )
+    if (url := engine_url(database, is_async=True)) is not None:
+        engine = _UrlEngine(url)
+        return AsyncDatabase(engine.transaction, engine.close)
+    if database.partition("://")[0] in ("postgresql", "postgres"):
+        server = _Server(database)
+        return AsyncDatabase(server.transaction, server.close)
+    raise no_url(
+        database, "postgresql://…, mysql://… or sqlite+aiosqlite:///file.db", "an AsyncEngine of SQLAlchemy"
     )
+
+
+async def _nothing() -> None:
+    """It is closed by whoever opened it."""
+
+
+class _Server:
+    """The driver is looked for when it is first used."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._made: Any = None
+
+    def _get(self) -> Any:
+        if self._made is None:
+            self._made = driver("dupeproof.sql.hosts_async", "postgres").AsyncDatabase(self._url)
+        return self._made
+
+    def transaction(self) -> AbstractAsyncContextManager[Any]:
+        found: AbstractAsyncContextManager[Any] = self._get().transaction()
+        return found
+
+    async def close(self) -> None:
+        await self._get().close()
+
+
+class _OfLoop:
+    """An engine, and what disposes of it when its loop ends: nobody else would be there to do it."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+        self._end: AsyncGenerator[None, None] | None = None
+
+    async def watched(self) -> Any:
+        if self._end is None:
+            self._end = _disposing(self.engine)
+            await anext(self._end)
+        return self.engine
+
+
+async def _disposing(engine: Any) -> AsyncGenerator[None, None]:
+    """A loop that ends closes the generators that were begun in it."""
+    try:
+        yield
+    finally:
+        await engine.dispose()
+
+
+class _UrlEngine:
+    """SQLAlchemy's, one for each event loop."""
+
+    def __init__(self, url: str) -> None:
+        def create(place: Any, **options: Any) -> Any:
+            return driver("sqlalchemy.ext.asyncio", "mysql").create_async_engine(place, **options)
+
+        self._engines: PerLoop[_OfLoop] = PerLoop(
+            lambda: _OfLoop(url_engines.made(url, create, is_async=True)),
+            lambda left: left.engine.sync_engine.dispose(close=False),
+        )
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        engine = await self._engines.get().watched()
+        with reaching():
+            connection = await engine.connect()
+        try:
+            async with connection.begin():
+                with not_to_commit(connection.sync_connection):
+                    yield connection
+        finally:
+            await connection.close()
+
+    async def close(self) -> None:
+        left = self._engines.take()
+        if left is not None:
+            await left.engine.dispose()
 
 
 @asynccontextmanager
@@ -59,21 +157,6 @@ async def _factory(factory: Any) -> AsyncIterator[Any]:
     async with factory.begin() as session:
         with not_to_commit(session.sync_session):
             yield session
-
-
-@asynccontextmanager
-async def _mysql(url: str) -> AsyncIterator[Any]:
-    sqlalchemy = driver("sqlalchemy.ext.asyncio", "mysql")
-    pool = driver("sqlalchemy.pool", "mysql")
-    with reaching():
-        engine = sqlalchemy.create_async_engine(engine_url(url, "aiomysql"), poolclass=pool.NullPool)
-        connection = await engine.connect()
-    try:
-        async with connection.begin():
-            with not_to_commit(connection.sync_connection):
-                yield connection
-    finally:
-        await connection.close()
 
 
 _OPENERS = {

@@ -18,7 +18,8 @@ class TableMissing(ConfigError):
 def table_missing(table: str, owner: str) -> str:
     return (
         f"the table {table} is not there yet; run `dupeproof schema URL --apply`, "
-        f"or call {owner}.create_schema(connection) once"
+        f"or call {owner}.create_schema(connection) once. Where it is there, look at search_path, and at what "
+        "`dupeproof schema URL --grants USER` prints for this user"
     )
 
 
@@ -46,6 +47,13 @@ def _waited() -> RetryTransaction:
     return _again("another transaction kept a lock for longer than this one may wait")
 
 
+def _not_allowed() -> ConfigError:
+    return ConfigError(
+        "the database does not let this user do that; have an owner of the tables run what "
+        "`dupeproof schema URL --grants USER` prints"
+    )
+
+
 def _failed() -> ConfigError:
     return ConfigError("an earlier statement of this transaction has failed; roll it back first")
 
@@ -62,6 +70,8 @@ OURS = {
     "55P03": _waited,
     "42P01": lambda: TableMissing("the table is not there"),
     "25006": _read_only,
+    "42501": _not_allowed,
+    1142: _not_allowed,
     "25P02": _failed,
     "57P01": _gone,
     "08003": _gone,

@@ -2,18 +2,33 @@
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.pq import TransactionStatus
 
 from dupeproof.errors import StoreUnavailable
+from dupeproof.lifetimes_async import PerLoop
 from dupeproof.sql.addresses_async import addresses_of
 from dupeproof.sql.database_option import reaching
-from dupeproof.sql.postgres import Host, Hosts, advice, check_options, most_telling, parameters, timeout
+from dupeproof.sql.postgres import (
+    Host,
+    Hosts,
+    advice,
+    check_options,
+    most_telling,
+    parameters,
+    pool_size,
+    timeout,
+)
 
 C = TypeVar("C")
+_PREPARED_AFTER = 5
+"""Executions, as psycopg does it."""
+_KEPT_FOR = 60.0
+"""Seconds. What stands between drops idle connections without a word, after some minutes."""
 
 
 async def connected(
@@ -52,23 +67,97 @@ def _share(deadline: float, left: int, most: float = float("inf")) -> float:
     return now + min((deadline - now) / left, most)
 
 
+class AsyncKeptConnection(AsyncConnection[Any]):
+    """One that may be forgotten without a word: what is below it closes itself, in the process that has opened it."""
+
+    def __del__(self, _: object = None) -> None:
+        """Says nothing."""
+
+
 class AsyncDatabase:
-    """Transactions, each on a new connection. It remembers which of several hosts did not answer."""
+    """Transactions, on connections that are kept for the next one. It remembers which of several hosts did not answer.
+
+    A connection is kept if its transaction ended well, for a minute. The statement that begins the next transaction tells
+    whether it is still good. Behind a pooler nothing is prepared: each transaction may be with another server.
+    """
 
     def __init__(self, url: str) -> None:
-        self._hosts = Hosts(parameters(url, "database="), "database=")
         self._timeout = timeout(url)
+        found = parameters(url, "database=")
+        found.setdefault("tcp_user_timeout", str(round(self._timeout * 1_000)))
+        self._hosts = Hosts(found, "database=")
+        self._most = pool_size(url)
+        self._idle: PerLoop[list[AsyncIdle]] = PerLoop(list, list.clear)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection[Any]]:
+        idle = self._idle.get()
+        connection, ended_well = None, False
+        try:
+            async with AsyncExitStack() as begun:
+                connection = await self._begun(idle, begun)
+                yield connection
+            ended_well = True
+        except psycopg.errors.ProtocolViolation as exc:  # a pooler's word: it has no transactions
+            raise StoreUnavailable(f"the database {advice(str(exc))}") from exc
+        finally:
+            if connection is not None:
+                await self._give_back(idle, connection, ended_well=ended_well)
+
+    async def _begun(self, idle: list["AsyncIdle"], begun: AsyncExitStack) -> AsyncKeptConnection:
+        """A connection in a transaction, which ends with `begun`."""
+        while (found := _latest(idle)) is not None:
+            connection, since = found
+            if time.monotonic() - since < _KEPT_FOR and not connection.closed:
+                with suppress(psycopg.OperationalError):  # it was lost meanwhile, and nothing is done
+                    await begun.enter_async_context(connection.transaction())
+                    return connection
+            await connection.close()
         with reaching(advice):
             connection, _ = await connected(self._hosts, time.monotonic() + self._timeout, _connect)
         try:
-            async with connection, connection.transaction():
-                yield connection
-        except psycopg.errors.ProtocolViolation as exc:  # a pooler's word: it has no transactions
-            raise StoreUnavailable(f"the database {advice(str(exc))}") from exc
+            await begun.enter_async_context(connection.transaction())
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def _give_back(
+        self, idle: list["AsyncIdle"], connection: AsyncKeptConnection, *, ended_well: bool
+    ) -> None:
+        is_fine = ended_well and connection.info.transaction_status == TransactionStatus.IDLE
+        if is_fine and len(idle) < self._most and self._idle.get() is idle:  # else it was closed meanwhile
+            idle.append((connection, time.monotonic()))
+        else:
+            await connection.close()
+
+    async def close(self) -> None:
+        """What is in use is closed when it is given back. It opens again when it is used again."""
+        idle = self._idle.take()
+        while idle and (found := _latest(idle)) is not None:
+            await found[0].close()
 
 
-async def _connect(conninfo: str, _: float) -> AsyncConnection[Any]:
-    return await AsyncConnection.connect(conninfo)
+AsyncIdle = tuple[AsyncKeptConnection, float]
+"""And since when."""
+
+
+def _latest(idle: list[AsyncIdle]) -> AsyncIdle | None:
+    try:
+        return idle.pop()
+    except IndexError:  # other threads take some meanwhile
+        return None
+
+
+async def _connect(conninfo: str, _: float) -> AsyncKeptConnection:
+    """Statements are prepared where the process that answers is the one that was promised: a pooler promises another."""
+    connection = await AsyncKeptConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
+    try:
+        found = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+        if found == (connection.info.backend_pid,):
+            connection.prepare_threshold = _PREPARED_AFTER
+        await connection.set_autocommit(False)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection

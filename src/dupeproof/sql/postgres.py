@@ -23,6 +23,7 @@ FORM = (
     "write postgresql://user:password@host:5432/database?timeout=5s&pool=10, with what is special in user and password "
     "percent-encoded: %20 for a space"
 )
+_POOL = "10"
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _KEPT_ALIVE = {"keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
@@ -57,6 +58,14 @@ def timeout(url: str) -> float:
     """Seconds after which a server that does not answer counts as down."""
     given = dict(parse_qsl(url.partition("?")[2])).get("timeout", defaults.STORE_TIMEOUT)
     return milliseconds(float(given) if _NUMBER.fullmatch(given) else given, name="timeout") / 1_000
+
+
+def pool_size(url: str) -> int:
+    """How many connections are kept."""
+    pool = dict(parse_qsl(url.partition("?")[2])).get("pool", _POOL)
+    if not (pool.isascii() and pool.isdigit()) or int(pool) < 1:
+        raise ConfigError(f"pool must be a number of connections, at least 1; got {pool!r}")
+    return int(pool)
 
 
 class Host(NamedTuple):

@@ -13,6 +13,7 @@ Pick = Callable[[Mapping[str, Any]], Any]
 _PARAMETER = re.compile(r"(?<![\w:]):([a-z]\w*)")
 _LONGEST_KEPT = 16_384
 _PIECE = re.compile(r"(?:--[^\n]*|\$\$.*?\$\$|'[^']*'|[^;'$-]|-(?!-)|\$(?!\$))+", re.DOTALL)
+_ANY_COMMENT = re.compile(r"('[^']*')|\s*--[^\n]*")
 _COMMENT = re.compile(r"^\s*(?:--[^\n]*\n\s*)*")
 
 
@@ -47,3 +48,7 @@ def split(script: str) -> list[str]:
     """The statements of one of our SQL files: not every driver takes several at once."""
     pieces = (_COMMENT.sub("", piece).strip() for piece in _PIECE.findall(script))
     return [piece for piece in pieces if piece]
+
+
+def without_comments(statement: str) -> str:
+    return _ANY_COMMENT.sub(lambda found: found[1] or "", statement)

@@ -32,13 +32,21 @@ class Engine(Protocol):
     def raw_connection(self) -> Any: ...
 
 
-StoreClient = RedisClient | ConnectionPool | Engine
+class AsyncpgPool(Protocol):
+    """`asyncpg.Pool`, for the async classes."""
+
+    def acquire(self, *, timeout: float | None = None) -> Any: ...
+
+    def release(self, connection: Any, *, timeout: float | None = None) -> Any: ...
+
+
+StoreClient = RedisClient | ConnectionPool | Engine | AsyncpgPool
 
 
 class Kind(Struct, frozen=True):
     name: str
     is_async: bool
-    library: Literal["redis", "psycopg_pool", "sqlalchemy"]
+    library: Literal["redis", "psycopg_pool", "sqlalchemy", "asyncpg"]
     other: str
     """Its counterpart, for the classes that cannot use this one."""
     is_cluster: bool = False
@@ -59,6 +67,7 @@ _KINDS = {
     "psycopg_pool.pool_async.AsyncConnectionPool": Kind(
         "psycopg_pool.AsyncConnectionPool", True, "psycopg_pool", "psycopg_pool.ConnectionPool"
     ),
+    "asyncpg.pool.Pool": Kind("asyncpg.Pool", True, "asyncpg", "psycopg_pool.ConnectionPool"),
     "sqlalchemy.engine.base.Engine": Kind(
         "SQLAlchemy's Engine", False, "sqlalchemy", "an AsyncEngine (create_async_engine)"
     ),
@@ -84,7 +93,6 @@ _REFUSED = {
     "psycopg.AsyncConnection": _ONE_CONNECTION,
     "psycopg2.extensions.connection": _ONE_CONNECTION,
     "asyncpg.connection.Connection": _ONE_CONNECTION,
-    "asyncpg.pool.Pool": "give create_async_engine('postgresql+asyncpg://…') of SQLAlchemy, or a URL",
     "sqlalchemy.engine.base.Connection": _ONE_CONNECTION,
     "sqlalchemy.ext.asyncio.engine.AsyncConnection": _ONE_CONNECTION,
     "sqlalchemy.orm.session.Session": _ENGINE,

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from dupeproof.errors import StoreUnavailable
+from dupeproof.lifetimes_async import PerLoop
 from dupeproof.stores.coalescer_batch import (
     LARGEST_BATCH,
     LARGEST_CALL,
@@ -22,7 +23,6 @@ from dupeproof.stores.coalescer_batch import (
     items_of,
     refuse,
 )
-from dupeproof.stores.runtime_async import PerLoop
 
 T = TypeVar("T")
 R = TypeVar("R")

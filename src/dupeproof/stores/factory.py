@@ -12,7 +12,8 @@ from dupeproof import defaults
 from dupeproof.core.events import Listener
 from dupeproof.core.protocols import AsyncPurgeable, AsyncStore, Purgeable, Store
 from dupeproof.errors import ConfigError
-from dupeproof.sql.database_option import is_mysql
+from dupeproof.sql.database_option import is_mysql, without_driver
+from dupeproof.sql.django_alias import alias_of, url_of
 from dupeproof.stores import clients
 from dupeproof.stores.clients import StoreClient
 from dupeproof.stores.tiered import TieredStore
@@ -67,6 +68,7 @@ _CLIENTS = {
     "redis": _REDIS,
     "psycopg_pool": _POSTGRES,
     "sqlalchemy": _POSTGRES,
+    "asyncpg": _POSTGRES,
 }
 """By the library a client of the caller's comes from."""
 
@@ -79,6 +81,7 @@ def open_store(url: str | StoreClient, observers: Sequence[Listener] = ()) -> St
         if observers:
             store = ObservedStore(store, observers)
         return CoalescingStore(store) if backend.coalesces_threads else store
+    url = plain_url(url)
     if tiers := tiers_of(url):
         fast, durable = (open_store(tier, observers) for tier in tiers)
         return TieredStore(fast, durable)  # type: ignore[arg-type]
@@ -97,6 +100,7 @@ def open_async_store(url: str | StoreClient, observers: Sequence[Listener] = ())
         if observers:
             store = AsyncObservedStore(store, observers)
         return AsyncCoalescingStore(store) if backend.coalesces_tasks else store
+    url = plain_url(url)
     if tiers := tiers_of(url):
         fast, durable = (open_async_store(tier, observers) for tier in tiers)
         return AsyncTieredStore(fast, durable)  # type: ignore[arg-type]
@@ -131,10 +135,16 @@ def resolve_store(
     return store  # type: ignore[return-value] # it has the verb, so it is no client
 
 
+def plain_url(given: str) -> str:
+    """The URL of an alias of Django's, and any other without the driver that SQLAlchemy writes into it."""
+    alias = alias_of(given)
+    return without_driver(given if alias is None else url_of(alias))
+
+
 def durable_url(url: str) -> str:
     """The URL itself, or that of the durable one of two tiers."""
     tiers = tiers_of(url)
-    return url if tiers is None else tiers[1]
+    return plain_url(url if tiers is None else tiers[1])
 
 
 def tiers_of(url: str) -> tuple[str, str] | None:
@@ -173,7 +183,7 @@ def _backend(url: str) -> Backend:
         raise ConfigError(
             f"{redact(url)!r} is not a store URL; write one of memory://, sqlite:///file.db, "
             "redis://host:6379/0, rediss://…, unix:///redis.sock, redis+sentinel://host:26379/name, redis+cluster://host:6379, "
-            "postgresql://user@host/database, or two tiers as redis://…+postgresql://…"
+            "postgresql://user@host/database, or two tiers as redis://…+postgresql://…; or 'django:default'"
         )
     return backend
 

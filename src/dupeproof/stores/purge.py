@@ -9,7 +9,7 @@ from dupeproof.stores import purge_statements
 
 
 def purge_inbox(adapted: CallerConnection, limit: int) -> int:
-    """How many went. What they show of late duplicates is kept, added up by group."""
+    """How many marks and entities went. What they show of late duplicates is kept, added up by group."""
     rows = adapted.execute(purge_statements.REMOVE[adapted.dialect], {"most": limit})
     if adapted.dialect == "mysql":
         adapted.execute(purge_statements.REMOVE_LOCKED, {"most": len(rows)})
@@ -17,4 +17,8 @@ def purge_inbox(adapted: CallerConnection, limit: int) -> int:
     tallies = merged(Tally.of(row) for row in rows if row[0] is not None)
     for tally in tallies:  # in order, so that two purges cannot wait for each other in a circle
         adapted.execute(purge_statements.ADD[adapted.dialect], asdict(tally))
-    return sum(int(row[2]) for row in rows)
+    gone = sum(int(row[2]) for row in rows)
+    if gone < limit:
+        left = {"most": limit - gone}
+        gone += adapted.count(purge_statements.REMOVE_ENTITIES[adapted.dialect], left)
+    return gone

@@ -26,6 +26,15 @@ REMOVE_LOCKED = (
     "DELETE FROM dupeproof_inbox WHERE expires_at <= UTC_TIMESTAMP(3) ORDER BY expires_at LIMIT :most"
 )
 """The ones that were locked: none can be put before them, for new marks expire later."""
+REMOVE_ENTITIES: dict[Dialect, str] = {
+    "postgresql": "DELETE FROM dupeproof_entities WHERE ctid = ANY (ARRAY(SELECT ctid FROM dupeproof_entities"
+    " WHERE expires_at <= (SELECT clock_timestamp())"
+    " ORDER BY expires_at LIMIT CAST(:most AS bigint) FOR UPDATE SKIP LOCKED))",
+    "sqlite": "DELETE FROM dupeproof_entities WHERE entity IN (SELECT entity FROM dupeproof_entities"  # noqa: S608
+    f" WHERE expires_at <= {SQLITE_NOW} ORDER BY expires_at LIMIT :most)",
+    "mysql": "DELETE FROM dupeproof_entities WHERE expires_at <= UTC_TIMESTAMP(3) ORDER BY expires_at LIMIT :most",
+}
+"""At most `:most` entities whose version has not changed for the window."""
 FORGET_ATTEMPTS: dict[Dialect, str] = {
     "postgresql": "DELETE FROM dupeproof_attempts WHERE begun_at < clock_timestamp() - interval '7 days'",
     "sqlite": f"DELETE FROM dupeproof_attempts WHERE begun_at < {SQLITE_NOW} - 604800000",  # noqa: S608

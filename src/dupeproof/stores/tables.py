@@ -1,11 +1,13 @@
 # Written by tools/twins.py from src/dupeproof/stores/tables_async.py; change that file instead.
 """The tables of inbox and outbox, made on a connection of the caller's."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from dupeproof.sql import CallerConnection
 from dupeproof.sql.statements import Dialect, split
 from dupeproof.stores import mysql
+from dupeproof.stores.definitions import names_in, statements_of
 from dupeproof.stores.postgres.migrate import migrate
 from dupeproof.stores.sqlite import connection as sqlite
 
@@ -16,6 +18,18 @@ _SCRIPTS: dict[tuple[Dialect, Part], str] = {
     ("mysql", "inbox"): mysql.INBOX,
     ("mysql", "outbox"): mysql.OUTBOX,
 }
+
+
+def create_groups(
+    adapted: CallerConnection, groups: Sequence[str] = (), *, to: int | None = None
+) -> list[int]:
+    """The tables of these groups, or all. Of PostgreSQL's migrations the versions that were applied now."""
+    wanted = names_in(tuple(groups))
+    if adapted.dialect == "postgresql":
+        return migrate(adapted, to=to, wanted=wanted if groups else None)
+    for statement in statements_of(adapted.dialect, wanted):
+        adapted.execute(statement)
+    return []
 
 
 def create_tables(adapted: CallerConnection, part: Part) -> None:

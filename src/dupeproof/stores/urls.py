@@ -9,9 +9,10 @@ from msgspec import Struct
 from dupeproof import defaults
 from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError
+from dupeproof.sql.database_option import without_driver
 
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
-_BETWEEN_TIERS = re.compile(r"\s*\+\s*(?=(?:postgresql|postgres|sqlite|memory)://)")
+_BETWEEN_TIERS = re.compile(r"\s*\+\s*(?=(?:postgresql|postgres|sqlite|memory)(?:\+\w+)?://)")
 _SETTING = re.compile(r"\s*=\s*(?:'[^']*'|\S+)")
 _LIBPQ = ("postgresql://", "postgres://")
 _HIDDEN = "***"
@@ -48,6 +49,7 @@ class StoreURL(Struct, frozen=True):
 
 
 def parse_url(url: str) -> StoreURL:
+    url = without_driver(url)
     try:
         parts = _libpq_split(url) if url.startswith(_LIBPQ) else urlsplit(url)
         pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))

@@ -1,20 +1,40 @@
 """`dupeproof schema`: the SQL a store needs, to be read, run by hand, or applied."""
 
+from collections.abc import Callable
 from contextlib import closing
-from typing import Annotated, Protocol, runtime_checkable
+from functools import partial
+from typing import Annotated, Protocol, TypeVar, runtime_checkable
 
 import typer
 
 from dupeproof.cli.output import out, report, say_json
-from dupeproof.cli.target import AsJson, Url, chosen
+from dupeproof.cli.target import AsJson, Url, chosen, existing
 from dupeproof.core.protocols import Inspectable, ability
-from dupeproof.sql import Translated, adapt
+from dupeproof.errors import ConfigError
+from dupeproof.sql import CallerConnection, Translated, adapt
 from dupeproof.sql.database_option import is_mysql
 from dupeproof.sql.databases import opened
 from dupeproof.sql.statements import split
 from dupeproof.stores import open_store
+from dupeproof.stores.factory import durable_url
+from dupeproof.stores.grants import grants as granted
+from dupeproof.stores.installation import applied
 from dupeproof.stores.mysql import SCHEMA as MYSQL
+from dupeproof.stores.postgres.migrations import migrations
 from dupeproof.stores.urls import redact
+
+R = TypeVar("R")
+_REVISION = """\
+import dupeproof.alembic
+
+
+def upgrade() -> None:
+    dupeproof.alembic.upgrade({upgrade})
+
+
+def downgrade() -> None:
+    dupeproof.alembic.downgrade({downgrade})
+"""
 
 
 @runtime_checkable
@@ -28,14 +48,36 @@ def schema(
     apply: Annotated[
         bool, typer.Option("--apply", help="Make the tables, or bring them up to date.")
     ] = False,
+    grants: Annotated[
+        str | None,
+        typer.Option(
+            "--grants", metavar="USER", help="Print what this user must be granted to work with the tables."
+        ),
+    ] = None,
+    alembic: Annotated[
+        bool,
+        typer.Option("--alembic", help="Print what brings the tables up to date in a revision of Alembic."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the tables and functions the store needs, or with --apply make them. Applying twice is fine.
 
     Stores make their schema on first use by themselves; this is for those who run with fewer rights.
     """
+    if apply + alembic + (grants is not None) > 1:
+        raise ConfigError("--apply, --grants and --alembic go one at a time")
     chosen_url = chosen(url)
     shown = redact(chosen_url)
+    if grants is not None:
+        _print(
+            shown,
+            "".join(f"{line}\n" for line in _looked(chosen_url, partial(granted, user=grants))),
+            as_json=as_json,
+        )
+        return
+    if alembic:
+        _print(shown, _looked(chosen_url, _revision), as_json=as_json)
+        return
     if is_mysql(chosen_url):
         _mysql(chosen_url, apply=apply, as_json=as_json)
         return
@@ -52,6 +94,22 @@ def schema(
         else:
             store.check()
             _applied(shown, [], as_json=as_json)
+
+
+def _looked(url: str, look: Callable[[CallerConnection], R]) -> R:
+    """What is found on a connection of an owner."""
+    with Translated(), opened(durable_url(existing(url)))() as connection:
+        return look(adapt(connection))
+
+
+def _revision(adapted: CallerConnection) -> str:
+    """From the version that is there to the newest one."""
+    upgrade, downgrade = "op", "op"
+    if adapted.dialect == "postgresql":
+        before, newest = max(applied(adapted), default=0), migrations()[-1].version
+        upgrade = f"op, to={newest}"
+        downgrade = f"op, to={before}" if before else "op"
+    return _REVISION.format(upgrade=upgrade, downgrade=downgrade)
 
 
 def _print(shown: str, sql: str, *, as_json: bool) -> None:

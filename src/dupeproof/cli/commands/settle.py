@@ -6,12 +6,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from dupeproof import Once
+from dupeproof import Once, defaults
 from dupeproof.cli.output import report
 from dupeproof.cli.target import AsJson, after_url, imported
 from dupeproof.core.durations import milliseconds
 from dupeproof.errors import ConfigError
-from dupeproof.guards.listings import EVERY_NAMESPACE
 
 
 def settle(
@@ -23,8 +22,11 @@ def settle(
     ] = None,
     *,
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NS", help="Of this namespace only; * is every one.")
-    ] = EVERY_NAMESPACE,
+        str, typer.Option("--namespace", "-n", metavar="NS", help="Of this namespace; * is every one.")
+    ] = defaults.NAMESPACE,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Of this function only.", show_default=False)
+    ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", help="How many keys at most.", show_default=False)
     ] = None,
@@ -35,6 +37,7 @@ def settle(
 ) -> None:
     """Ask a function of yours about every held key, and settle what it knows.
 
+    Ask a lookup only about what it knows: it is given the keys of one namespace, and with --name those of one function.
     `lookup(entry)` is given an entry with `.digest`, `.name`, `.since` and, where its guard keeps keys, `.key`. It gives
     `dupeproof.Done(value)`, `NotDone()` or `Unknown()`. Each key is owned while it is asked about.
     """
@@ -45,7 +48,7 @@ def settle(
     pause = None if every is None else milliseconds(every, name="--every") / 1_000
     with Once(url) as once:
         while True:
-            settled = once.settle(lookup, namespace=namespace, limit=limit)
+            settled = once.settle(lookup, namespace=namespace, name=name, limit=limit)
             facts = msgspec.structs.asdict(settled)
             report(
                 f"{settled.done} done, {settled.not_done} may run again, {settled.unknown} unknown, "

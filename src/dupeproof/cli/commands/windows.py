@@ -60,8 +60,7 @@ def windows(
 
 
 def _change(url: str, group: str, window: str | None) -> None:
-    inbox = Inbox(group, database=url)
-    with inbox.transaction() as connection:
+    with Inbox(group, database=url) as inbox, inbox.transaction() as connection:
         inbox.change_window(connection, window)
 
 

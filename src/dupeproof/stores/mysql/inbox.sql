@@ -50,3 +50,13 @@ CREATE TABLE IF NOT EXISTS dupeproof_topics (
     topic_id       VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     PRIMARY KEY (consumer_group, topic, partition_id)
 ) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS dupeproof_entities (
+    entity     BINARY(16)     NOT NULL PRIMARY KEY,
+    kind       VARCHAR(8)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    version    VARBINARY(288) NOT NULL,
+    answer     VARCHAR(9)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    changed_at DATETIME(3)    NOT NULL,
+    expires_at DATETIME(3)    NOT NULL,
+    KEY dupeproof_entities_expiry (expires_at)
+) ENGINE = InnoDB;

@@ -1,5 +1,5 @@
 # Written by tools/twins.py from src/dupeproof/stores/postgres/callers_engine_async.py; change that file instead.
-"""An engine of SQLAlchemy's with another driver than psycopg: statements through SQLAlchemy, in a form all drivers take.
+"""An engine of SQLAlchemy's with another driver than psycopg, or a pool of asyncpg: statements in a form all drivers take.
 
 Parameters go as text, and rows come as one value in the server's binary form; so nothing depends on what a driver makes
 of lists, bytes or ids. Each statement commits by itself.
@@ -8,7 +8,7 @@ of lists, bytes or ids. Each statement commits by itself.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import psycopg
 from msgspec import Struct
@@ -86,15 +86,46 @@ class ServerTime(Struct):
     heard: float = 0.0
 
 
+class Lender(Protocol):
+    """Whose connections these are."""
+
+    def borrow(self, deadline: float) -> Any: ...
+
+    def adapted(self, lent: Any) -> CallerConnection: ...
+
+    def known(self, lent: Any) -> ServerTime: ...
+
+    def give_back(self, lent: Any, *, broken: bool) -> None: ...
+
+
+class OfEngine:
+    """SQLAlchemy's."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    def borrow(self, deadline: float) -> Any:
+        return connected(self._engine, deadline)
+
+    def adapted(self, lent: Any) -> CallerConnection:
+        return Sqlalchemy(lent)
+
+    def known(self, lent: Any) -> ServerTime:
+        found: ServerTime = getattr(lent, "sync_connection", lent).info.setdefault(_OURS, ServerTime())
+        return found
+
+    def give_back(self, lent: Any, *, broken: bool) -> None:
+        closed(lent, broken=broken)
+
+
 class EngineConnection:
-    def __init__(self, lent: Any, deadline: float, latest: float) -> None:
+    def __init__(self, lender: Lender, lent: Any, deadline: float, latest: float) -> None:
         self.lent = lent
         self.deadline = deadline
         self.latest = latest
         self.is_broken = False
-        self._adapted = Sqlalchemy(lent)
-        info = getattr(lent, "sync_connection", lent).info
-        self.known: ServerTime = info.setdefault(_OURS, ServerTime())
+        self._adapted = lender.adapted(lent)
+        self.known = lender.known(lent)
 
     @property
     def heard(self) -> float:
@@ -170,7 +201,7 @@ class EngineConnection:
 class _Translated(CallerConnection):
     """The adapter for the caller's connections, with deadlines, and errors as the store wants them."""
 
-    def __init__(self, connection: EngineConnection, adapted: Sqlalchemy) -> None:
+    def __init__(self, connection: EngineConnection, adapted: CallerConnection) -> None:
         self._connection = connection
         self._adapted = adapted
         self.dialect, self.style = adapted.dialect, adapted.style
@@ -206,25 +237,25 @@ class _Translated(CallerConnection):
 
 
 class EnginePool:
-    def __init__(self, engine: Any, limits: Limits) -> None:
-        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+    def __init__(self, lender: Lender, limits: Limits) -> None:
+        self._lender = lender
         self._limits = limits
         self.prepares = False
 
     def take(self, deadline: float) -> EngineConnection:
-        lent = connected(self._engine, deadline)
-        connection = EngineConnection(lent, deadline, deadline - self._limits.margin)
+        lent = self._lender.borrow(deadline)
+        connection = EngineConnection(self._lender, lent, deadline, deadline - self._limits.margin)
         try:
             if time.monotonic() - connection.checked >= _CHECKED_EVERY:
                 connection.check()
         except BaseException:
-            closed(lent, broken=True)
+            self._lender.give_back(lent, broken=True)
             raise
         return connection
 
     def give(self, connection: EngineConnection) -> None:
         connection.heard = time.monotonic()
-        closed(connection.lent, broken=connection.is_broken)
+        self._lender.give_back(connection.lent, broken=connection.is_broken)
 
     def close(self) -> None:
         """The engine is closed by whoever opened it."""

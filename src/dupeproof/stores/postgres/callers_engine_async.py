@@ -1,4 +1,4 @@
-"""An engine of SQLAlchemy's with another driver than psycopg: statements through SQLAlchemy, in a form all drivers take.
+"""An engine of SQLAlchemy's with another driver than psycopg, or a pool of asyncpg: statements in a form all drivers take.
 
 Parameters go as text, and rows come as one value in the server's binary form; so nothing depends on what a driver makes
 of lists, bytes or ids. Each statement commits by itself.
@@ -7,7 +7,7 @@ of lists, bytes or ids. Each statement commits by itself.
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import psycopg
 from msgspec import Struct
@@ -85,15 +85,46 @@ class ServerTime(Struct):
     heard: float = 0.0
 
 
+class AsyncLender(Protocol):
+    """Whose connections these are."""
+
+    async def borrow(self, deadline: float) -> Any: ...
+
+    def adapted(self, lent: Any) -> AsyncCallerConnection: ...
+
+    def known(self, lent: Any) -> ServerTime: ...
+
+    async def give_back(self, lent: Any, *, broken: bool) -> None: ...
+
+
+class AsyncOfEngine:
+    """SQLAlchemy's."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    async def borrow(self, deadline: float) -> Any:
+        return await connected(self._engine, deadline)
+
+    def adapted(self, lent: Any) -> AsyncCallerConnection:
+        return AsyncSqlalchemy(lent)
+
+    def known(self, lent: Any) -> ServerTime:
+        found: ServerTime = getattr(lent, "sync_connection", lent).info.setdefault(_OURS, ServerTime())
+        return found
+
+    async def give_back(self, lent: Any, *, broken: bool) -> None:
+        await closed(lent, broken=broken)
+
+
 class AsyncEngineConnection:
-    def __init__(self, lent: Any, deadline: float, latest: float) -> None:
+    def __init__(self, lender: AsyncLender, lent: Any, deadline: float, latest: float) -> None:
         self.lent = lent
         self.deadline = deadline
         self.latest = latest
         self.is_broken = False
-        self._adapted = AsyncSqlalchemy(lent)
-        info = getattr(lent, "sync_connection", lent).info
-        self.known: ServerTime = info.setdefault(_OURS, ServerTime())
+        self._adapted = lender.adapted(lent)
+        self.known = lender.known(lent)
 
     @property
     def heard(self) -> float:
@@ -169,7 +200,7 @@ class AsyncEngineConnection:
 class _Translated(AsyncCallerConnection):
     """The adapter for the caller's connections, with deadlines, and errors as the store wants them."""
 
-    def __init__(self, connection: AsyncEngineConnection, adapted: AsyncSqlalchemy) -> None:
+    def __init__(self, connection: AsyncEngineConnection, adapted: AsyncCallerConnection) -> None:
         self._connection = connection
         self._adapted = adapted
         self.dialect, self.style = adapted.dialect, adapted.style
@@ -205,25 +236,25 @@ class _Translated(AsyncCallerConnection):
 
 
 class AsyncEnginePool:
-    def __init__(self, engine: Any, limits: Limits) -> None:
-        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+    def __init__(self, lender: AsyncLender, limits: Limits) -> None:
+        self._lender = lender
         self._limits = limits
         self.prepares = False
 
     async def take(self, deadline: float) -> AsyncEngineConnection:
-        lent = await connected(self._engine, deadline)
-        connection = AsyncEngineConnection(lent, deadline, deadline - self._limits.margin)
+        lent = await self._lender.borrow(deadline)
+        connection = AsyncEngineConnection(self._lender, lent, deadline, deadline - self._limits.margin)
         try:
             if time.monotonic() - connection.checked >= _CHECKED_EVERY:
                 await connection.check()
         except BaseException:
-            await closed(lent, broken=True)
+            await self._lender.give_back(lent, broken=True)
             raise
         return connection
 
     async def give(self, connection: AsyncEngineConnection) -> None:
         connection.heard = time.monotonic()
-        await closed(connection.lent, broken=connection.is_broken)
+        await self._lender.give_back(connection.lent, broken=connection.is_broken)
 
     def close(self) -> None:
         """The engine is closed by whoever opened it."""

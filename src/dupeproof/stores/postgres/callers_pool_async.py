@@ -7,8 +7,9 @@ Nothing is closed here but a connection on which an answer is missing, and no se
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -22,7 +23,7 @@ from dupeproof.errors import ConfigError
 from dupeproof.sql.protocols_async import AsyncCallerConnection
 from dupeproof.stores.clients import kind_of
 from dupeproof.stores.postgres import cancel
-from dupeproof.stores.postgres.callers_engine_async import AsyncEnginePool, closed, connected
+from dupeproof.stores.postgres.callers_engine_async import AsyncEnginePool, AsyncOfEngine, closed, connected
 from dupeproof.stores.postgres.conversation_async import AsyncConversation
 from dupeproof.stores.postgres.faults import Timeout
 from dupeproof.stores.postgres.literals import literal, numbered, value_of
@@ -40,20 +41,29 @@ _PORTABLE = ("asyncpg", "psycopg2")
 
 
 def store_over(client: Any) -> AsyncPostgresStore:
+    return AsyncPostgresStore(*pool_over(client))
+
+
+def pool_over(client: Any) -> tuple[Limits, Callable[[], AsyncStorePool]]:
+    """What is known of the server, and what makes a pool of ours of the client."""
     kind = kind_of(client)
     timeout = milliseconds(defaults.STORE_TIMEOUT, name="timeout") / 1_000
     if kind is not None and kind.library == "psycopg_pool":
         limits = Limits(f"the given pool {client.name!r}", timeout)
-        return AsyncPostgresStore(limits, lambda: AsyncCallersPool(AsyncFromPool(client), limits))
+        return limits, lambda: AsyncCallersPool(AsyncFromPool(client), limits)
+    if kind is not None and kind.library == "asyncpg":
+        limits = Limits("the given pool of asyncpg", timeout)
+        asyncpg = import_module("dupeproof.stores.postgres.callers_asyncpg_async")
+        return limits, lambda: AsyncEnginePool(asyncpg.OfPool(client), limits)
     _check_dialect(client)
     limits = Limits(client.url.render_as_string(hide_password=True), timeout)
-    return AsyncPostgresStore(limits, partial(_engine_pool, client, limits))
+    return limits, partial(_engine_pool, client, limits)
 
 
 def _engine_pool(engine: Any, limits: Limits) -> AsyncStorePool:
     if engine.dialect.driver == "psycopg":
         return AsyncCallersPool(AsyncFromEngine(engine), limits)
-    return AsyncEnginePool(engine, limits)
+    return AsyncEnginePool(AsyncOfEngine(engine), limits)
 
 
 def _check_dialect(engine: Any) -> None:

@@ -26,13 +26,16 @@ _ADVICE: list[tuple[type[Exception] | tuple[type[Exception], ...], str]] = [
     (
         theirs.InsufficientPrivilege,
         (
-            "does not let this user make or write its tables; let an owner run `dupeproof schema URL --apply`, then "
-            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA … TO … (and USAGE on that schema)"
+            "does not let this user make or write its tables; let an owner run `dupeproof schema URL --apply`, then what "
+            "`dupeproof schema URL --grants USER` prints"
         ),
     ),
     (
         theirs.InvalidSchemaName,
-        "has no schema for our tables that this user may use; GRANT USAGE ON SCHEMA … TO …, or set search_path",
+        (
+            "has no schema for our tables that this user may use: it lacks USAGE, or search_path leads elsewhere; let an "
+            "owner run what `dupeproof schema URL --grants USER` prints"
+        ),
     ),
     (theirs.ReadOnlySqlTransaction, "is read-only; point the URL at the primary"),
     (theirs.TooManyConnections, "has no connection left"),

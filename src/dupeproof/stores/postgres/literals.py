@@ -129,6 +129,8 @@ def portable_statement(statement: str, parameters: Any) -> str:
     for number, (value, part) in enumerate(zip(parameters, rest, strict=True), 1):
         text = f"CAST(:p{number} AS text)"
         match value:
+            case bool():
+                text = f"CAST({text} AS boolean)"
             case int():
                 text = f"CAST({text} AS bigint)"
             case datetime():

@@ -159,7 +159,8 @@ SELECT count(*) FILTER (WHERE expires_at > clock_timestamp()), count(*),
 FROM dupeproof_marks
 
 -- name: count_inbox
-SELECT count(*) FILTER (WHERE expires_at > clock_timestamp()), count(*), pg_total_relation_size('dupeproof_inbox')
+SELECT count(*) FILTER (WHERE expires_at > clock_timestamp()), count(*),
+       pg_total_relation_size('dupeproof_inbox') + pg_total_relation_size('dupeproof_entities')
 FROM dupeproof_inbox
 
 -- name: check
@@ -168,12 +169,12 @@ SELECT current_setting('server_version'), current_setting('synchronous_commit'),
        AND has_table_privilege('dupeproof_marks', 'INSERT') AND has_table_privilege('dupeproof_marks', 'DELETE')
 
 -- name: outbox_take
-SELECT * FROM dupeproof_outbox_take_v2(%s, %s, %s, %s)
+SELECT * FROM dupeproof_outbox_take_v2(%s::bytea, %s::bigint, %s::integer, %s::integer)
 
 -- name: outbox_settle
 SELECT dupeproof_outbox_settle_v2(
-    %s, %s::smallint[], %s::integer[], %s::smallint[], %s::bigint[], %s, %s::smallint[], %s::bigint[], %s::text[], %s::bigint[],
-    %s::integer[], %s::boolean[], %s)
+    %s::bytea, %s::smallint[], %s::integer[], %s::smallint[], %s::bigint[], %s::bigint, %s::smallint[], %s::bigint[], %s::text[], %s::bigint[],
+    %s::integer[], %s::boolean[], %s::boolean)
 
 -- name: outbox_status
 SELECT waiting.backlog, waiting.delayed, waiting.oldest, failing.count, dead.count, kept.count, shards.*
@@ -195,7 +196,7 @@ SELECT id, aggregatetype, aggregateid, type, attempts, error, extract(epoch FROM
 FROM dupeproof_outbox_dead ORDER BY seq LIMIT %s
 
 -- name: outbox_revive
-SELECT dupeproof_outbox_revive_v1(%s::text[], %s)
+SELECT dupeproof_outbox_revive_v1(%s::text[], %s::boolean)
 
 -- name: outbox_tidy
 SELECT dupeproof_outbox_tidy_v1()

@@ -29,6 +29,7 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
+from dupeproof.lifetimes import PerProcess
 from dupeproof.stores.postgres import migrations, queries, rows, sequences
 from dupeproof.stores.postgres.faults import (
     CONNECTION_LOST,
@@ -47,7 +48,7 @@ from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Limits
 from dupeproof.stores.purge import purge_inbox
 from dupeproof.stores.repeats import Repeats
-from dupeproof.stores.runtime import PerProcess, sleep
+from dupeproof.stores.runtime import sleep
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -217,7 +218,8 @@ class PostgresStore:
             why = (
                 "is read-only; point the URL at the primary"
                 if standby
-                else "does not let this user write its tables"
+                else "does not let this user write its tables; let an owner run what "
+                "`dupeproof schema URL --grants USER` prints"
             )
             raise StoreUnavailable(f"PostgreSQL at {self._target.shown} {why}")
         return Health(store="postgresql", version=version, details={"synchronous_commit": synchronous_commit})

@@ -28,6 +28,7 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
+from dupeproof.lifetimes_async import PerLoop
 from dupeproof.stores.postgres import migrations, queries, rows
 from dupeproof.stores.postgres import sequences_async as sequences
 from dupeproof.stores.postgres.faults import (
@@ -47,7 +48,7 @@ from dupeproof.stores.postgres.statements import statement
 from dupeproof.stores.postgres.target import Limits
 from dupeproof.stores.purge_async import purge_inbox
 from dupeproof.stores.repeats_async import AsyncRepeats
-from dupeproof.stores.runtime_async import PerLoop, sleep
+from dupeproof.stores.runtime_async import sleep
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -221,7 +222,8 @@ class AsyncPostgresStore:
             why = (
                 "is read-only; point the URL at the primary"
                 if standby
-                else "does not let this user write its tables"
+                else "does not let this user write its tables; let an owner run what "
+                "`dupeproof schema URL --grants USER` prints"
             )
             raise StoreUnavailable(f"PostgreSQL at {self._target.shown} {why}")
         return Health(store="postgresql", version=version, details={"synchronous_commit": synchronous_commit})

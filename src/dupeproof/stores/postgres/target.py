@@ -5,9 +5,8 @@ import time
 import psycopg
 from msgspec import Struct
 
-from dupeproof.errors import ConfigError
 from dupeproof.sql import hosts
-from dupeproof.sql.postgres import Hosts, parameters
+from dupeproof.sql.postgres import Hosts, parameters, pool_size
 from dupeproof.stores.urls import StoreURL
 
 _LONGEST_MARGIN = 0.5
@@ -33,10 +32,7 @@ class Target(Limits, frozen=True, kw_only=True):
 def target(url: StoreURL) -> Target:
     shown = str(url)
     found = parameters(f"postgresql://{url.parts.netloc}{url.parts.path}?{url.parts.query}", shown)
-    pool = url.options.get("pool", "10")
-    if not (pool.isascii() and pool.isdigit()) or int(pool) < 1:
-        raise ConfigError(f"pool must be a number of connections, at least 1; got {pool!r}")
-    return Target(shown, url.timeout, hosts=Hosts(found, shown), pool=int(pool))
+    return Target(shown, url.timeout, hosts=Hosts(found, shown), pool=pool_size(f"?{url.parts.query}"))
 
 
 def plain_connection(wanted: Target) -> psycopg.Connection:

@@ -14,6 +14,7 @@ from typing import Any
 from redis.exceptions import AskError, MovedError, NoScriptError
 from redis.exceptions import TimeoutError as NoAnswer
 
+from dupeproof.lifetimes import PerProcess
 from dupeproof.stores.redis.faults import (
     CONNECTION_LOST,
     FAULTS,
@@ -27,7 +28,7 @@ from dupeproof.stores.redis.faults import (
 from dupeproof.stores.redis.resp import Command, pack
 from dupeproof.stores.redis.targets import Address, Target
 from dupeproof.stores.redis.topology import Server, Sharded, Topology, topology
-from dupeproof.stores.runtime import PerProcess, gather, sleep
+from dupeproof.stores.runtime import gather, sleep
 
 _PAUSE = 0.1
 ANYWHERE = 0

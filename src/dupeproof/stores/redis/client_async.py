@@ -13,6 +13,7 @@ from typing import Any
 from redis.exceptions import AskError, MovedError, NoScriptError
 from redis.exceptions import TimeoutError as NoAnswer
 
+from dupeproof.lifetimes_async import PerLoop
 from dupeproof.stores.redis.faults import (
     CONNECTION_LOST,
     FAULTS,
@@ -26,7 +27,7 @@ from dupeproof.stores.redis.faults import (
 from dupeproof.stores.redis.resp import Command, pack
 from dupeproof.stores.redis.targets import Address, Target
 from dupeproof.stores.redis.topology_async import AsyncServer, AsyncSharded, AsyncTopology, topology
-from dupeproof.stores.runtime_async import PerLoop, gather, sleep
+from dupeproof.stores.runtime_async import gather, sleep
 
 _PAUSE = 0.1
 ANYWHERE = 0

@@ -49,3 +49,14 @@ CREATE TABLE IF NOT EXISTS dupeproof_topics (
     topic_id       TEXT    NOT NULL,
     PRIMARY KEY (consumer_group, topic, partition_id)
 ) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS dupeproof_entities (
+    entity     BLOB    NOT NULL PRIMARY KEY,
+    kind       TEXT    NOT NULL,
+    version    BLOB    NOT NULL,
+    answer     TEXT    NOT NULL,
+    changed_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS dupeproof_entities_expiry ON dupeproof_entities (expires_at);

@@ -328,7 +328,7 @@ BEGIN
             SET hold = true, error = coalesce(errors[place], errors[1]),
                 expires_at = gone, purge_from = gone, window_ms = span, took_over = false,
                 lease_until = least(
-                    d.lease_until, moment, to_timestamp(nullif(coalesce(sinces[place], sinces[1]), 0) / 1000.0))
+                    moment, to_timestamp(nullif(coalesce(sinces[place], sinces[1]), 0) / 1000.0))
             WHERE d.key = keys[place] AND d.token = tokens[place] AND d.state = 'running' AND d.expires_at > moment;
             IF NOT FOUND THEN
                 RETURN NEXT place;
