@@ -135,9 +135,17 @@ class Unpaid(Exception):
     pass
 
 
-@pytest.mark.parametrize("on_error", ["reopen", "store", "hold"])
 @pytest.mark.parametrize(("status", "runs"), [(404, 1), (409, 2), (422, 2)])
-@pytest.mark.parametrize("how", ["a handler of the app's", "abort"])
+@pytest.mark.parametrize(
+    ("how", "on_error"),
+    [
+        ("a handler of the app's", "reopen"),
+        ("a handler of the app's", "store"),
+        ("abort", "reopen"),
+        ("abort", "store"),
+        ("abort", "hold"),
+    ],
+)
 def test_what_the_app_has_an_answer_for_is_an_answer(how, status, runs, on_error):
     def view():
         if how == "abort":
@@ -148,6 +156,16 @@ def test_what_the_app_has_an_answer_for_is_an_answer(how, status, runs, on_error
     app.register_error_handler(Unpaid, lambda _error: ("no", status))
     assert [app.ask().status_code for _ in range(2)] == [status, status]
     assert app.runs == runs
+
+
+def test_an_error_that_the_app_has_a_handler_for_is_a_failure_all_the_same_where_all_errors_hold():
+    def view():
+        raise Unpaid
+
+    app = Shop(view, on_error="hold")
+    app.register_error_handler(Unpaid, lambda _error: ("no", 404))
+    assert [app.ask().status_code for _ in range(2)] == [404, 409]
+    assert app.runs == 1
 
 
 def test_any_other_error_is_a_failure():

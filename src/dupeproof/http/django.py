@@ -77,6 +77,12 @@ class IdempotencyMiddleware:
     def __call__(self, request: HttpRequest) -> Any:
         return self._guarded(request)
 
+    def process_exception(self, _: HttpRequest, exception: Exception) -> None:
+        """Of an error that no middleware further inside has answered; one further outside may answer it."""
+        handling = current.get()
+        if handling is not None:
+            handling.saw(exception)
+
 
 def _routed(get_response: View) -> View:
     """Where no view was found nothing was done: what stands outside may send the client elsewhere, to a slash, say."""

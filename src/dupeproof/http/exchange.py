@@ -6,8 +6,6 @@ held when the lease is over. The finish comes before the first byte of the respo
 the request and will not run it again.
 """
 
-import sys
-
 from dupeproof.core.events import logger
 from dupeproof.errors import ClaimLost, NotReplayable, StoreUnavailable
 from dupeproof.guards.claims import Claim, error_name
@@ -45,7 +43,7 @@ class Exchange:
         except _RAISED as exc:
             return self._refusal(exc)
         if claim.won:
-            self.handling = Handling(claim, claim.attempt)
+            self.handling = Handling(claim, claim.attempt, holds_all=self._rules.holds_all)
             return None
         return replay(self._stored(), accepts)
 
@@ -59,10 +57,13 @@ class Exchange:
         return stored
 
     def fate(self, status: int) -> Fate:
-        error = sys.exception() if status >= 500 else None  # Starlette answers inside of its `except`
-        if error is not None:
-            self.handling.saw(error)
-        return self.handling.fate or fate_of(status, self._rules.of_error)
+        self.handling.saw_handled(status)  # Starlette answers inside of its `except`
+        return self.handling.fate or fate_of(status, self._of_error)
+
+    @property
+    def _of_error(self) -> Fate:
+        """A guard that holds for some errors cannot rule them out where an error has been answered out of its sight."""
+        return self._rules.of_error if self.handling.knows_error else self._rules.of_unseen_error
 
     def conclude(self, status: int, headers: Pairs, body: bytes | None) -> Headers:
         """Decide what becomes of the key, by this response; the headers to add to it. A body of None is not kept."""
@@ -77,7 +78,7 @@ class Exchange:
         if self.handling.done is not None:
             return self.repeat(self.handling.done)
         self.handling.saw(error)
-        fate = self.handling.fate or self._rules.of_error
+        fate = self.handling.fate or self._of_error
         if fate is not Fate.STORE:
             self.concluded = True
             self._let_go(fate, error)

@@ -45,8 +45,9 @@ class Idempotent:
         @idempotent
         def order(): ...
 
-    `scope` is given Flask's request. What the app has an error handler for, `abort` among it, is an answer and no failure.
-    The other options are those of `dupeproof.http.rules.Options`.
+    `scope` is given Flask's request. What the app has an error handler for, `abort` among it, is an answer and no failure,
+    unless the key is held for it, by `hold_on` or `on_error="hold"`. The other options are those of
+    `dupeproof.http.rules.Options`.
     """
 
     def __init__(

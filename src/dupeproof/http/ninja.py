@@ -45,8 +45,8 @@ class Idempotent(DjangoIdempotent):
 
     The arguments are those of `dupeproof.http.django.Idempotent`; functions are given the request after authentication, so
     that `request.auth` is there. The response is stored as the response schema made it. What the exception handlers of
-    the API answer is an answer and no failure. Where the function did not run, or raised django-ninja's ValidationError,
-    the key may be used with a better body. The header is added to the OpenAPI document.
+    the API answer is an answer and no failure, unless the key is held for it, by `hold_on` or `on_error="hold"`. Where the
+    function did not run, or raised django-ninja's ValidationError, the key may be used with a better body. The header is added to the OpenAPI document.
     """
 
     def __call__(self, view: F) -> F:
@@ -117,8 +117,8 @@ class _Handler:
             self._has_run = True
             try:
                 result = function(*args, **kwargs)
-            except ValidationError:
-                self._has_run = False
+            except Exception as exc:
+                self._failed(exc)
                 raise
             return self._awaited(result) if iscoroutine(result) else result
 
@@ -127,9 +127,17 @@ class _Handler:
     async def _awaited(self, result: Any) -> Any:
         try:
             return await result
-        except ValidationError:
-            self._has_run = False
+        except Exception as exc:
+            self._failed(exc)
             raise
+
+    def _failed(self, error: Exception) -> None:
+        """The API may have an answer to the error, and the guard meets only that."""
+        handling = current.get()
+        if isinstance(error, ValidationError):
+            self._has_run = False
+        elif handling is not None:
+            handling.saw(error)
 
     def decide(self) -> None:
         """Nothing was done, unless the function says otherwise itself."""

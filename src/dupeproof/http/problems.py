@@ -152,6 +152,31 @@ def problem(
     return Answer(answered, headers, body)
 
 
+_ANSWERS = {
+    "fastapi.exceptions.RequestValidationError": 422,
+    "django.http.response.Http404": 404,
+    "django.http.multipartparser.MultiPartParserError": 400,
+    "django.core.exceptions.PermissionDenied": 403,
+    "django.core.exceptions.BadRequest": 400,
+    "django.core.exceptions.SuspiciousOperation": 400,
+    "ninja.errors.ValidationError": 422,
+    "dupeproof.errors.TokenError": 403,
+}
+"""Errors of frameworks that have no status in them, and the one that they are answered with."""
+
+
+def status_said_by(error: BaseException) -> int | None:
+    """The status of an error that is an answer; of one that is raised for a client's failed call, none."""
+    status = getattr(error, "code", None)
+    if isinstance(status, int) and callable(getattr(error, "get_response", None)):
+        return status
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int) and (hasattr(error, "detail") or type(error).__module__ == "ninja.errors"):
+        return status
+    names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__)
+    return next((_ANSWERS[name] for name in names if name in _ANSWERS), None)
+
+
 def answer_to(error: Exception) -> Answer | None:
     """What an error says that has a status: of Starlette, FastAPI, Litestar and Django REST framework, or of Werkzeug."""
     if callable(respond := getattr(error, "get_response", None)) and isinstance(

@@ -41,10 +41,15 @@ class RequestPolicy:
         self._owned = not isinstance(store, Once)
         self._warned = False
         self._mark = f"dupeproof.http/{self._claims.policy.terms.namespace}"
-        if self._claims.policy.hold_on:
+        hold_on = self._claims.policy.hold_on
+        if "on_error" not in of_requests and BaseException in hold_on:
+            self.rules = replace(self.rules, of_error=Fate.HOLD, of_unseen_error=Fate.HOLD)
+        holds_all = self.rules.of_error is Fate.HOLD or self._claims.policy.holds(Exception())
+        self.rules = replace(self.rules, holds_all=holds_all)
+        if hold_on or holds_all:
             see_errors_of_frameworks()
-        if "on_error" not in of_requests and BaseException in self._claims.policy.hold_on:
-            self.rules = replace(self.rules, of_error=Fate.HOLD)
+        if hold_on and BaseException not in hold_on and self.rules.of_error is Fate.FAIL:
+            self.rules = replace(self.rules, of_unseen_error=Fate.HOLD)
 
     def wants(self, method: str, request: Any) -> bool:
         """Whether requests like this are to be guarded."""

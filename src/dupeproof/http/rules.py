@@ -65,7 +65,8 @@ class GuardOptions(TypedDict, total=False):
 
     `namespace`, `window`, `lease`, `max_attempts`, `hold_on`, `settle`, `keep_keys`, `on_store_down`, `events`, `codec` and
     `cache` are those of `Once`. A `codec` of your own, one that encrypts, say, is given the bytes of each response. A lookup
-    is given the entry alone, and gives `Done` with an `Answer`, or with a value that is sent as JSON.
+    is given the entry alone, and gives `Done` with an `Answer`, or with a value that is sent as JSON. With `hold_on`, a 5xx
+    whose error the guard did not see holds the key too.
     """
 
     namespace: str
@@ -101,6 +102,10 @@ class Rules(Struct, frozen=True):
     headers: tuple[str, ...]
     authorize: Callable[[Any], Any] | None
     of_error: Fate
+    of_unseen_error: Fate
+    """Of a 5xx, where nobody knows what it answers."""
+    holds_all: bool
+    """There is no error that leaves no doubt, but for those that are answers."""
     mismatch_status: int
     request_limit: int
     response_limit: int
@@ -124,6 +129,8 @@ def make_rules(scope: Scope, options: RequestOptions, *, is_async: bool) -> Rule
         headers=_headers(options.get("headers", ())),
         authorize=_authorize(options.get("authorize"), is_async=is_async),
         of_error=of_errors(options.get("on_error", "reopen")),
+        of_unseen_error=of_errors(options.get("on_error", "reopen")),
+        holds_all=False,
         mismatch_status=_mismatch_status(options.get("style", "ietf")),
         request_limit=_size("request_limit", options.get("request_limit", 32 * 2**20)),
         response_limit=_size("response_limit", options.get("response_limit", defaults.RESPONSE_LIMIT)),

@@ -107,12 +107,15 @@ class Outlet:
         self, status: str, headers: list[tuple[str, str]], exc_info: ExcInfo | None = None
     ) -> Callable[[bytes], object]:
         """What the app calls as `start_response`."""
+        if exc_info is not None and exc_info[1] is not None:
+            self._exchange.handling.saw(exc_info[1])
         if self._is_passing:
             return self._start_response(status, headers, exc_info)  # too late, as the server will say
         if exc_info is not None:  # it starts anew, and nothing has gone out yet
             self._chunks.clear()
             self._size = 0
         self._line, self._headers = status, headers
+        self._exchange.handling.saw_handled(self._status)
         return self._take
 
     def take(self, iterable: Iterable[bytes]) -> Iterable[bytes]:
