@@ -7,7 +7,7 @@ import pytest
 import uvloop
 
 from dupeproof import AsyncOnce
-from dupeproof.lifetimes_async import PerLoop
+from dupeproof.process_local_async import PerLoop
 from support.stores import EVERY, on
 
 # redis-py cannot close a connection whose loop has ended, and says so when it is collected: each test does that itself.

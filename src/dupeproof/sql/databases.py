@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Self
 
 from dupeproof.errors import ConfigError
-from dupeproof.lifetimes import PerProcess
+from dupeproof.process_local import PerProcess
 from dupeproof.sql import url_engines
 from dupeproof.sql.database_option import (
     NOT_YOURS,

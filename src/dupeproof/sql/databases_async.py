@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from dupeproof.errors import ConfigError
-from dupeproof.lifetimes_async import PerLoop
+from dupeproof.process_local_async import PerLoop
 from dupeproof.sql import url_engines
 from dupeproof.sql.database_option import (
     driver,

@@ -11,7 +11,7 @@ from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
 from dupeproof.errors import StoreUnavailable
-from dupeproof.lifetimes import PerProcess
+from dupeproof.process_local import PerProcess
 from dupeproof.sql.addresses import addresses_of
 from dupeproof.sql.database_option import reaching
 from dupeproof.sql.postgres import (

@@ -10,7 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 
 from dupeproof.errors import StoreUnavailable
-from dupeproof.lifetimes_async import PerLoop
+from dupeproof.process_local_async import PerLoop
 from dupeproof.sql.addresses_async import addresses_of
 from dupeproof.sql.database_option import reaching
 from dupeproof.sql.postgres import (

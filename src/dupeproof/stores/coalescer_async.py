@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from dupeproof.errors import StoreUnavailable
-from dupeproof.lifetimes_async import PerLoop
+from dupeproof.process_local_async import PerLoop
 from dupeproof.stores.coalescer_batch import (
     LARGEST_BATCH,
     LARGEST_CALL,

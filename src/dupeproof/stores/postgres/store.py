@@ -29,7 +29,7 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
-from dupeproof.lifetimes import PerProcess
+from dupeproof.process_local import PerProcess
 from dupeproof.stores.postgres import migrations, queries, rows, sequences
 from dupeproof.stores.postgres.faults import (
     CONNECTION_LOST,

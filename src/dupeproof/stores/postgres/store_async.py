@@ -28,7 +28,7 @@ from dupeproof.core.records import (
 from dupeproof.core.sequences import Number, SequenceStats, Verdict
 from dupeproof.core.states import State
 from dupeproof.errors import StoreUnavailable
-from dupeproof.lifetimes_async import PerLoop
+from dupeproof.process_local_async import PerLoop
 from dupeproof.stores.postgres import migrations, queries, rows
 from dupeproof.stores.postgres import sequences_async as sequences
 from dupeproof.stores.postgres.faults import (

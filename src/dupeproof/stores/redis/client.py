@@ -14,7 +14,7 @@ from typing import Any
 from redis.exceptions import AskError, MovedError, NoScriptError
 from redis.exceptions import TimeoutError as NoAnswer
 
-from dupeproof.lifetimes import PerProcess
+from dupeproof.process_local import PerProcess
 from dupeproof.stores.redis.faults import (
     CONNECTION_LOST,
     FAULTS,

@@ -13,7 +13,7 @@ from typing import Any
 from redis.exceptions import AskError, MovedError, NoScriptError
 from redis.exceptions import TimeoutError as NoAnswer
 
-from dupeproof.lifetimes_async import PerLoop
+from dupeproof.process_local_async import PerLoop
 from dupeproof.stores.redis.faults import (
     CONNECTION_LOST,
     FAULTS,
