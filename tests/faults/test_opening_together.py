@@ -19,7 +19,7 @@ def test_sixteen_processes_open_an_empty_database_at_the_same_moment(url, tmp_pa
     assert len(seen.answers) == COUNT
     if url.startswith("postgresql"):
         counted = run_sql(url, "SELECT version || ' ' || count(*) FROM dupeproof_migrations GROUP BY version")
-        assert sorted(counted.splitlines()) == [f"{each.version} 1" for each in migrations()]
+        assert sorted(counted.splitlines()) == sorted(f"{each.version} 1" for each in migrations())
     else:
         with contextlib.closing(sqlite3.connect(tmp_path / "dedup.db")) as database:
             assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -43,12 +43,17 @@ _OPEN: dict[str, Callable[[Any], bool]] = {
 
 def is_open(driver_connection: Any) -> bool:
     """Whether a transaction is open just now; False where nobody knows. Costs no question to the server."""
-    asked = _OPEN.get(type(driver_connection).__module__.partition(".")[0])
+    asked = _of_driver(_OPEN, driver_connection)
     return asked is not None and bool(asked(driver_connection))
 
 
 def commits_alone(driver_connection: Any) -> bool:
     """False where nobody knows: SQLAlchemy's own word is taken then."""
-    module = type(driver_connection).__module__.partition(".")[0]
-    asked = _ASKED.get(module)
+    asked = _of_driver(_ASKED, driver_connection)
     return asked is not None and asked(driver_connection)
+
+
+def _of_driver(table: dict[str, Callable[[Any], bool]], connection: Any) -> Callable[[Any], bool] | None:
+    """A class made from the driver's is one of the driver's."""
+    modules = (each.__module__.partition(".")[0] for each in type(connection).__mro__)
+    return next((table[module] for module in modules if module in table), None)
