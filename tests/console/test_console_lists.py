@@ -182,12 +182,9 @@ async def test_a_lookup_settles_what_it_knows_and_leaves_the_rest(operator, stor
     assert "2 of 2 keys settled" in answer
     async with AsyncOnce(store, namespace="shop") as once:
         assert (await once.get("shop.pay:order-1")).result == {"receipt": 1}
-        assert await once.run("shop.pay:order-2", ran) == "ran"
+        async with once.claim("shop.pay:order-2") as claim:
+            assert (claim.won, claim.attempt) == (True, 2)
     assert await states(store, "shop.pay:order-3", "shop.refund:order-4", "slip") == ["held"] * 3
-
-
-async def ran():
-    return "ran"
 
 
 async def test_a_lookup_can_settle_one_step_and_the_rest_runs(operator, store):
