@@ -198,8 +198,6 @@ class Claim:
 
     def leave(self, exc: BaseException | None) -> None:
         """Finish, fail or abandon, by how the work ended."""
-        if self._steps is not None and exc is not None:
-            self._steps.rest()
         if exc is None:
             self.finish(self._result)
         elif self.holds(exc):
@@ -210,6 +208,8 @@ class Claim:
             # Cancelled or interrupted: the effect may have happened, so the claim is neither released nor failed.
             self.shut()
             self._publish(Kind.ABANDONED)
+            if self._steps is not None:
+                self._steps.rest()
 
     def acquire(self) -> None:
         """Ask for the key. Raises unless it was won, or done before."""
@@ -422,6 +422,8 @@ class Claim:
     def _hold(self, reason: str, since: int = 0) -> None:
         if not self.guarded:
             return
+        if self._steps is not None:  # what a step has done is written down before the key is let go
+            self._steps.rest()
         self.shut()
         terms = self._request.terms
         change = Fail(self._request.key, self.token, terms.window, reason, hold=True, since=since)
@@ -647,6 +649,8 @@ class Claim:
         limit = self._of.policy.terms.max_attempts
         dead = 0 < limit <= self.attempt
         change = Fail(self._request.key, self.token, self._of.policy.terms.window, error_name(error), dead)
+        if self._steps is not None:
+            self._steps.rest()
         try:
             ours = self._of.engine.fail(change)
         except StoreUnavailable:

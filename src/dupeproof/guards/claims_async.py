@@ -197,8 +197,6 @@ class AsyncClaim:
 
     async def leave(self, exc: BaseException | None) -> None:
         """Finish, fail or abandon, by how the work ended."""
-        if self._steps is not None and exc is not None:
-            await shielded(self._steps.rest())
         if exc is None:
             await self.finish(self._result)
         elif self.holds(exc):
@@ -209,6 +207,8 @@ class AsyncClaim:
             # Cancelled or interrupted: the effect may have happened, so the claim is neither released nor failed.
             self.shut()
             self._publish(Kind.ABANDONED)
+            if self._steps is not None:
+                await shielded(self._steps.rest())
 
     async def acquire(self) -> None:
         """Ask for the key. Raises unless it was won, or done before."""
@@ -421,6 +421,8 @@ class AsyncClaim:
     async def _hold(self, reason: str, since: int = 0) -> None:
         if not self.guarded:
             return
+        if self._steps is not None:  # what a step has done is written down before the key is let go
+            await self._steps.rest()
         self.shut()
         terms = self._request.terms
         change = Fail(self._request.key, self.token, terms.window, reason, hold=True, since=since)
@@ -648,6 +650,8 @@ class AsyncClaim:
         limit = self._of.policy.terms.max_attempts
         dead = 0 < limit <= self.attempt
         change = Fail(self._request.key, self.token, self._of.policy.terms.window, error_name(error), dead)
+        if self._steps is not None:
+            await self._steps.rest()
         try:
             ours = await self._of.engine.fail(change)
         except StoreUnavailable:
